@@ -31,7 +31,7 @@ BackendConfig mode_backend_config(QuantizeMode mode, Recipe recipe, BackendConfi
 /// until it does: the fewest and cheapest ones.
 struct QuantizeGoal {
   std::optional<double> min_sqnr{};       ///< SQNR of the worst output against the float model, in dB
-  std::optional<double> min_agreement{};  ///< share of rows with the same largest number as in float, 0 to 1
+  std::optional<double> min_agreement{};  ///< share of the decisions that are as in float, 0 to 1
   /// A score of one's own, of the float model first and then of each one tried; higher is better. See
   /// AccuracyGoal about the engine.
   std::function<double(const torch::jit::Module&)> score{};
@@ -70,6 +70,9 @@ struct QuantizeOptions {
   /// Samples to judge by. None: those of calibration; with a goal for the outputs a quarter of them, which
   /// then do not calibrate.
   std::vector<Sample> judged_by{};
+  /// Outputs that are scores of decisions, though nothing tells that they are, or along another dimension
+  /// than the model tells (tsq/decisions.h).
+  std::vector<NamedDecisions> decisions{};
   /// Whether latency is measured, so that layers that do not pay stay float. Without, the same input makes
   /// the same model, as long as LibTorch computes with the same number of threads.
   bool times{true};
@@ -108,8 +111,11 @@ enum class RemarkKind {
   Fails,           ///< it was kept by `force` though its trial failed: `text`
   PoorSqnr,        ///< SQNR of the worst output, `text` where there are several, is `figure` dB, under 20
   MayBePoorSqnr,   ///< one of 20 further samples may have less than `figure` dB, under 20
-  OtherDecisions,  ///< the share `figure` of the clear decisions of output `text` are as in float, under 0.9
-  TiedDecisions,   ///< in the share `figure` of them several columns are the largest, over 0.05
+  OtherDecisions,  ///< the share `figure` of the decisions of an output are others than in float, more than
+                   ///< one
+                   ///< in a hundred: `text`, "9 of 160 of output[1], 2 of them ties"
+  TiedDecisions,   ///< in the share `figure` of the clear decisions of output `text` several classes are the
+                   ///< largest, over 0.05
   Slower,          ///< it has `figure` times the speed of float, under 0.95
   Larger,          ///< it has `figure` times the bytes of float, over 1.02
   NothingQuantized,  ///< the result is the float model, for no layer could be quantized

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/QEngine.h>
+#include <tsq/decisions.h>
 #include <tsq/detectors.h>
 #include <tsq/quantize.h>
 
@@ -26,8 +27,9 @@ struct ReportedModel {
 };
 
 struct ReportOptions {
-  std::size_t rounds{20};  ///< of profiling; their median counts
-  bool times{true};        ///< whether latencies are compared, too
+  std::size_t rounds{20};                         ///< of profiling; their median counts
+  bool times{true};                               ///< whether latencies are compared, too
+  std::vector<NamedDecisions> named_decisions{};  ///< outputs that are scores, whatever the graph tells
   std::vector<Finding> findings{};
   Progress progress{};  ///< told after each model
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tsq/decisions.h>
 #include <tsq/quantize.h>
 
 #include <cstdint>
@@ -49,11 +50,15 @@ struct LayerSensitivity {
   QuantizedLayer layer{};
   double alone_db{0};       ///< SQNR when this layer alone is int8
   double cumulative_db{0};  ///< SQNR when it and all layers that cost less are int8
+  /// Share of the decisions that are as in float when this layer alone is int8, the lowest of several
+  /// outputs; none: no output is judged as decisions.
+  std::optional<double> alone_agreement{};
 };
 
 struct Sensitivity {
   std::vector<LayerSensitivity> layers{};  ///< the most costly first
   double int8_db{0};                       ///< SQNR when all are int8
+  std::optional<double> int8_agreement{};  ///< share of the decisions when all are int8
   double float_db{0};  ///< SQNR when none is, which shows the effect of folded batch norms
   std::size_t samples{0};
 
@@ -64,7 +69,8 @@ struct Sensitivity {
 };
 
 struct SensitivityOptions {
-  std::size_t samples{16};  ///< the number of samples used, evenly spread
+  std::size_t samples{16};                  ///< the number of samples used, evenly spread
+  std::vector<NamedDecisions> decisions{};  ///< outputs that are scores, whatever the model tells
   LoweringOptions lowering{};
   Progress progress{};  ///< models evaluated, of all
 };
@@ -92,9 +98,10 @@ struct AccuracyGoal {
 /// `calibrated` are samples that the model was calibrated on: the spread is theirs too.
 AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
                        std::span<const Sample> calibrated = {});
-/// Share of rows with the same decision as in float (tsq/agreement.h); the lowest of several outputs.
-/// Throws Error(BadModel) when no output is a float matrix.
-AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction);
+/// Share of the decisions that are as in float (JudgedDecisions::all); the lowest of several outputs. Throws
+/// Error(BadModel) when no output is judged as decisions, Error(BadConfig) when none has a name of `named`.
+AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction,
+                            const std::vector<NamedDecisions>& named = {});
 
 /// One model that the search has tried.
 struct GoalTrial {

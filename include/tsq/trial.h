@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tsq/agreement.h>
+#include <tsq/decisions.h>
 #include <tsq/quantize.h>
 
 #include <cstdint>
@@ -37,10 +37,9 @@ struct OutputTrial {
   /// over all rows or all elements. An output that is constant has its plain power. Nothing is taken off the
   /// error: an offset counts.
   double sqnr_db{0};
-  /// Of a matrix: whether its rows have the same decisions, where float has clear ones (clear_decisions).
-  Decisions decisions{};
+  JudgedDecisions decisions{};  ///< whether its numbers are scores, and decide as float's
 
-  /// {"name", "sqnr_db", "clear_decisions": {"rows", "agreed", "tied"}}, the last where there are any.
+  /// {"name", "sqnr_db", "decisions": JudgedDecisions::to_json}.
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
@@ -78,9 +77,11 @@ struct Trial {
 /// where they depend on values (`nonzero`, a loop that a comparison ends), ranks may not. Both models run on
 /// copies of the samples with the same random numbers; neither is changed. The candidate is loaded and run
 /// with the engine of `backend`, which is held for each load and each call alone. Throws Error(BadData) for a
-/// sample that `model` refuses. Threads may try models at once, for different engines too.
+/// sample that `model` refuses, and Error(BadConfig) where it has no output of a name in `decisions`. Threads
+/// may try models at once, for different engines too.
 Trial try_model(const torch::jit::Module& model, const torch::jit::Module& candidate,
-                const BackendConfig& backend, std::span<const Sample> samples);
+                const BackendConfig& backend, std::span<const Sample> samples,
+                const std::vector<NamedDecisions>& decisions = {});
 
 /// The times of two models beside each other.
 struct LatencyComparison {

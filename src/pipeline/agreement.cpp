@@ -62,50 +62,11 @@ void collect(const at::IValue& value, const std::string& place,
   }
 }
 
-/// NaN is less than any number.
-at::Tensor scores_of(const at::Tensor& matrix) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return at::nan_to_num(matrix.detach().to(at::kDouble), -kInfinity, kInfinity, -kInfinity);
-}
-
-at::Tensor is_largest(const at::Tensor& scores) { return scores == scores.amax(1, /*keepdim=*/true); }
-
-/// What one column of a row has of its probability at the most.
-at::Tensor largest_probability(const at::Tensor& scores) {
-  constexpr double kRounding = 1e-2;  // of a sum of a thousand numbers in bfloat16
-  const bool are_probabilities =
-      (scores >= 0).all().item<bool>() && ((scores.sum(1) - 1).abs() <= kRounding).all().item<bool>();
-  return (are_probabilities ? scores : at::softmax(scores, 1)).amax(1);
-}
-
-}  // namespace
-
-void Decisions::add(const Decisions& more) {
-  rows += more.rows;
-  agreed += more.agreed;
-  tied += more.tied;
-}
-
-bool may_be_scores(const at::Tensor& tensor) {
+bool is_matrix(const at::Tensor& tensor) {
   return tensor.dim() == 2 && tensor.size(1) >= 2 && tensor.is_floating_point();
 }
 
-Decisions decisions(const at::Tensor& wanted, const at::Tensor& got) {
-  const at::Tensor right = is_largest(scores_of(wanted));
-  const at::Tensor found = is_largest(scores_of(got));
-  const at::Tensor is_tied = (found.sum(1) > 1) & (right.sum(1) == 1);
-  const auto count = [](const at::Tensor& rows) { return static_cast<uint64_t>(rows.sum().item<int64_t>()); };
-  return {.rows = static_cast<uint64_t>(wanted.size(0)),
-          .agreed = count((right & found).any(1) & ~is_tied),
-          .tied = count(is_tied)};
-}
-
-Decisions clear_decisions(const at::Tensor& wanted, const at::Tensor& got) {
-  constexpr double kClear = 0.9;
-  if (wanted.size(0) == 0) return {};
-  const at::Tensor clear = at::nonzero(largest_probability(scores_of(wanted)) >= kClear).flatten();
-  return decisions(wanted.index_select(0, clear), got.index_select(0, clear));
-}
+}  // namespace
 
 void Agreement::add(const at::Tensor& wanted, const at::Tensor& got) {
   equal_bits_ = equal_bits_ && same_bits(wanted, got);
@@ -122,16 +83,13 @@ void Agreement::add(const at::Tensor& wanted, const at::Tensor& got) {
     const double largest = error.abs().max().item<double>();
     largest_error_ = std::isnan(largest) ? largest : std::max(largest_error_, largest);
   }
-  if (!may_be_scores(wanted)) {
+  if (!is_matrix(wanted)) {
     all_matrices_ = false;
     return;
   }
-  // There is no decision in a row with NaN.
-  const at::Tensor decides = wanted.isnan().any(1).logical_not();
-  const at::Tensor wanted_decisions = wanted.index({decides});
-  const at::Tensor got_decisions = got.index({decides});
-  decisions_.add(decisions(wanted_decisions, got_decisions));
-  const auto [finite_wanted, finite_got] = finite_rows(wanted_decisions, got_decisions);
+  const at::Tensor has_numbers = wanted.isnan().any(1).logical_not();
+  const auto [finite_wanted, finite_got] = finite_rows(wanted.index({has_numbers}), got.index({has_numbers}));
+  rows_ += static_cast<uint64_t>(finite_wanted.size(0));
   const at::Tensor wanted_rows = with_length_one(finite_wanted);
   const at::Tensor got_rows = with_length_one(finite_got);
   row_cosines_ += (wanted_rows * got_rows).sum().item<double>();
@@ -153,14 +111,9 @@ double Agreement::cosine() const {
   return product_ / lengths;
 }
 
-std::optional<double> Agreement::top1() const {
-  if (!all_matrices_ || decisions_.rows == 0) return std::nullopt;
-  return static_cast<double>(decisions_.agreed) / static_cast<double>(decisions_.rows);
-}
-
 std::optional<double> Agreement::row_cosine() const {
-  if (!all_matrices_ || decisions_.rows == 0) return std::nullopt;
-  return row_cosines_ / static_cast<double>(decisions_.rows);
+  if (!all_matrices_ || rows_ == 0) return std::nullopt;
+  return row_cosines_ / static_cast<double>(rows_);
 }
 
 std::optional<double> Agreement::nearest() const {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <tsq/agreement.h>
 #include <tsq/error.h>
 #include <tsq/measure_operators.h>
 
@@ -343,37 +344,44 @@ Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend
   return convert_to_reference(Stage::make<Prepared>(std::move(stage)), backend, {.custom = custom});
 }
 
-FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : samples_(std::move(samples)) {
+FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples,
+                           std::vector<NamedDecisions> named)
+    : samples_(std::move(samples)), decisions_(model, std::move(named)) {
   if (samples_.empty())
     throw Error(ErrorCode::BadData, "there are no samples to judge on", "give at least one");
   Module own = model.deepcopy();  // running a model may change its buffers
   own.eval();
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const auto call = [&] { return own.get_method("forward")(copy_of(samples_[i])); };
-    wanted_.push_back(values_of(run(call, i, kFloat)));
+    const at::IValue result = run(call, i, kFloat);
+    wanted_.push_back(values_of(result));
+    if (i == 0) names_ = mapped(tensors_of(result), &std::pair<std::string, at::Tensor>::first);
   }
   if (wanted_.front().empty())
     throw Error(ErrorCode::BadModel, "the model returns no tensor to compare",
                 "give one whose forward returns tensors");
+  decisions_.check_names(names_);
   for (std::size_t k = 0; k < wanted_.front().size(); ++k) powers_.push_back(power_of_output(wanted_, k));
 }
 
 FloatOutputs::Comparison FloatOutputs::compare(const Module& model, at::QEngine engine) const {
-  Comparison comparison{.outputs = std::vector<Agreement>(wanted_.front().size())};
+  std::vector<Agreement> outputs(wanted_.front().size());
+  decisions_.clear();
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const auto call = [&] { return kernels::run_with_engine(model, engine, copy_of(samples_[i])); };
     const std::vector<at::Tensor> got = values_of(run(call, i, kQuantized));
     for (std::size_t k = 0; k < std::min(got.size(), wanted_[i].size()); ++k) {
-      if (k >= comparison.outputs.size() || got[k].sizes() != wanted_[i][k].sizes()) {
+      if (k >= outputs.size() || got[k].sizes() != wanted_[i][k].sizes()) {
         throw Error(ErrorCode::BadModel,
                     fmt::format("output {} has another shape in float and in int8 for sample {}", k, i),
                     "leave out the samples whose outputs depend on rounding");
       }
-      comparison.outputs[k].add(wanted_[i][k], got[k]);
+      outputs[k].add(wanted_[i][k], got[k]);
+      decisions_.add(names_[k], wanted_[i][k], got[k]);
     }
   }
-  comparison.worst_db = worst_db(comparison.outputs, powers_);
-  return comparison;
+  return {.decisions = mapped(names_, [&](const std::string& name) { return decisions_.of(name); }),
+          .worst_db = worst_db(outputs, powers_)};
 }
 
 }  // namespace detail

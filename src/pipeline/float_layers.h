@@ -1,7 +1,7 @@
 #pragma once
 
 #include <c10/core/QEngine.h>
-#include <tsq/agreement.h>
+#include <tsq/decisions.h>
 #include <tsq/sensitivity.h>
 
 #include <map>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "io/samples.h"
+#include "pipeline/decisions.h"
 #include "pipeline/stage.h"
 
 namespace tsq::detail {
@@ -47,11 +48,13 @@ Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend
 /// The results of the float model on some samples, with which quantized models are compared.
 class FloatOutputs {
  public:
-  /// Throws Error(BadData) for a sample that the model refuses, Error(BadModel) when it returns no tensor.
-  FloatOutputs(const torch::jit::Module& model, std::vector<Sample> samples);
+  /// Throws Error(BadData) for a sample that the model refuses, Error(BadModel) when it returns no tensor,
+  /// Error(BadConfig) when none of its outputs has a name of `named`.
+  FloatOutputs(const torch::jit::Module& model, std::vector<Sample> samples,
+               std::vector<NamedDecisions> named = {});
 
   struct Comparison {
-    std::vector<Agreement> outputs{};
+    std::vector<JudgedDecisions> decisions{};  ///< of each output
     /// SQNR of the worst floating-point output, by output_powers; of the worst of all where there is none.
     double worst_db{0};
   };
@@ -62,6 +65,8 @@ class FloatOutputs {
  private:
   std::vector<Sample> samples_;
   std::vector<std::vector<at::Tensor>> wanted_{};
+  std::vector<std::string> names_{};  ///< of outputs
+  mutable OutputDecisions decisions_;
   std::vector<std::optional<double>> powers_{};  ///< of outputs; none: no floating-point numbers
 };
 

@@ -14,12 +14,26 @@
 namespace tsq {
 namespace {
 
+/// What a model with some layers in int8 does.
+struct LayerCost {
+  double db{0};
+  std::optional<double> agreement{};
+};
+
 /// The most costly layers first. Equal ones stay in graph order.
-std::vector<std::size_t> ranked(const std::vector<double>& alone_db) {
-  std::vector<std::size_t> order(alone_db.size());
+std::vector<std::size_t> ranked(const std::vector<LayerCost>& alone) {
+  std::vector<std::size_t> order(alone.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t layer) { return alone_db[layer]; });
+  std::ranges::stable_sort(order, {}, [&](std::size_t layer) { return alone[layer].db; });
   return order;
+}
+
+std::optional<double> least_agreement(std::span<const JudgedDecisions> outputs) {
+  std::optional<double> least;
+  for (const JudgedDecisions& output : outputs) {
+    if (output.is_judged()) least = std::min(least.value_or(1), output.all.share());
+  }
+  return least;
 }
 
 }  // namespace
@@ -30,31 +44,35 @@ Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
   (void)engine_of(backend, /*must_have_kernels=*/true);
   detail::Calibrated model = detail::calibrated(prepared);
   const detail::FloatOutputs wanted(detail::stage_of(prepared).float_model,
-                                    detail::spread(samples, options.samples));
+                                    detail::spread(samples, options.samples), options.decisions);
   constexpr std::size_t kTimedRuns = 3;
   detail::measure_layers(prepared, samples.front(), kTimedRuns, model.layers);
   std::size_t done = 0;
-  const auto db_with = [&](std::map<std::string, std::string> float_nodes) {
+  const auto cost_with = [&](std::map<std::string, std::string> float_nodes) {
     const Reference reference = detail::with_float_nodes(model, backend, std::move(float_nodes));
-    const double db =
-        wanted.compare(lower(reference, backend, options.lowering), engine_of(backend)).worst_db;
+    const auto compared = wanted.compare(lower(reference, backend, options.lowering), engine_of(backend));
     if (options.progress) options.progress(++done, 2 * model.layers.size() + 1);
-    return db;
+    return LayerCost{.db = compared.worst_db, .agreement = least_agreement(compared.decisions)};
   };
-  std::vector<double> alone_db;
+  std::vector<LayerCost> alone;
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer)
-    alone_db.push_back(db_with(detail::all_but(model, layer)));
-  const std::vector<std::size_t> order = ranked(alone_db);
-  const auto db_with_float = [&](std::size_t most_costly) {
-    return db_with(detail::float_nodes(model, std::span(order).first(most_costly)));
+    alone.push_back(cost_with(detail::all_but(model, layer)));
+  const std::vector<std::size_t> order = ranked(alone);
+  const auto with_float = [&](std::size_t most_costly) {
+    return cost_with(detail::float_nodes(model, std::span(order).first(most_costly)));
   };
 
   Sensitivity result{.samples = wanted.samples()};
   for (std::size_t i = 0; i < order.size(); ++i) {
-    result.layers.push_back(
-        {.layer = model.layers[order[i]], .alone_db = alone_db[order[i]], .cumulative_db = db_with_float(i)});
+    const LayerCost& by_itself = alone[order[i]];
+    const LayerCost cumulative = with_float(i);
+    if (i == 0) result.int8_agreement = cumulative.agreement;
+    result.layers.push_back({.layer = model.layers[order[i]],
+                             .alone_db = by_itself.db,
+                             .cumulative_db = cumulative.db,
+                             .alone_agreement = by_itself.agreement});
   }
-  result.float_db = db_with_float(order.size());
+  result.float_db = with_float(order.size()).db;
   result.int8_db = result.layers.empty() ? result.float_db : result.layers.front().cumulative_db;
   return result;
 }
@@ -86,10 +104,12 @@ nlohmann::json Sensitivity::to_json() const {
     nlohmann::json entry = each.layer.to_json();
     entry["alone_sqnr_db"] = detail::finite_or_null(each.alone_db);
     entry["cumulative_sqnr_db"] = detail::finite_or_null(each.cumulative_db);
+    entry["alone_agreement"] = detail::finite_or_null(each.alone_agreement);
     entries.push_back(std::move(entry));
   }
   return {{"samples", samples},
           {"int8_sqnr_db", detail::finite_or_null(int8_db)},
+          {"int8_agreement", detail::finite_or_null(int8_agreement)},
           {"float_sqnr_db", detail::finite_or_null(float_db)},
           {"layers", std::move(entries)}};
 }

@@ -18,7 +18,7 @@ AccuracyGoal goal_of(const GoalTask& task, const Prepared& prepared, std::span<c
                      GoalOutcome& outcome) {
   const QuantizeGoal& goal = task.goal;
   if (goal.min_sqnr) return sqnr_goal(prepared, samples, *goal.min_sqnr, task.calibrated);
-  if (goal.min_agreement) return agreement_goal(prepared, samples, *goal.min_agreement);
+  if (goal.min_agreement) return agreement_goal(prepared, samples, *goal.min_agreement, task.decisions);
   const double float_score = goal.score(task.model);
   outcome.float_score = float_score;
   return {.measure = goal.measure,

@@ -14,7 +14,8 @@ struct GoalTask {
   const torch::jit::Module& model;  ///< the float one
   const QuantizeGoal& goal;
   const BackendConfig& backend;
-  std::span<const Sample> samples{};     ///< to judge by
+  std::span<const Sample> samples{};  ///< to judge by
+  std::vector<NamedDecisions> decisions{};
   std::span<const Sample> calibrated{};  ///< samples that it was calibrated on, where others judge
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};

@@ -151,6 +151,7 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .calibration_seconds = seconds,
       .effort = options.recipe.effort,
       .samples = work.samples.trial,
+      .decisions = options.decisions,
       .beside = beside(work),
       .lowers = options.lowers,
       .times = options.lowers && options.times && is_made_for_this_processor(work.backend),
@@ -194,7 +195,8 @@ Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold)
               {.custom = work.options.convert_custom, .mapping = work.options.convert_mapping},
               work.options.lowering);
   const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
-                                detail::spread(fold.calibration, detail::kMostTried));
+                                detail::spread(fold.calibration, detail::kMostTried),
+                                detail::TrialExtent::All, work.options.decisions);
   return referee.judge(lowered);
 }
 
@@ -242,6 +244,7 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
                         .goal = goal,
                         .backend = work.backend,
                         .samples = work.samples.trial,
+                        .decisions = work.options.decisions,
                         .custom = work.options.convert_custom,
                         .lowering = work.options.lowering,
                         .confirm = confirm};

@@ -2,12 +2,15 @@
 
 #include "quantize/remarks.h"
 
+#include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 
+#include "base/binomial.h"
 #include "base/wilson.h"
 #include "io/archive.h"
 #include "trial/gains.h"
@@ -38,20 +41,37 @@ std::string record_of(const torch::jit::Module& module) {
 
 /// Whether decisions go wrong in an output for more than a few near ties, by what so many rows can tell.
 std::optional<Remark> remark_on(const OutputTrial& output) {
-  constexpr double kFewAgree = 0.9;
+  // What a search by a score of one's own allows (QuantizeGoal::max_drop).
+  constexpr double kManyLost = 0.01;
   // A tie takes a step of the output that is larger than the margin of a clear decision. One such row in 20
   // is none too many for a result that is right.
   constexpr double kManyTies = 0.05;
-  const Decisions& decisions = output.decisions;
-  if (decisions.rows == 0) return std::nullopt;
-  const auto share = [&](uint64_t rows) {
-    return static_cast<double>(rows) / static_cast<double>(decisions.rows);
+  const auto share = [](uint64_t rows, const Decisions& of) {
+    return static_cast<double>(rows) / static_cast<double>(of.rows);
   };
-  if (wilson_95(decisions.tied, decisions.rows).low > kManyTies)
-    return Remark{.kind = RemarkKind::TiedDecisions, .figure = share(decisions.tied), .text = output.name};
-  if (wilson_95(decisions.agreed, decisions.rows).high < kFewAgree)
-    return Remark{.kind = RemarkKind::OtherDecisions, .figure = share(decisions.agreed), .text = output.name};
-  return std::nullopt;
+  const Decisions& clear = output.decisions.clear;
+  if (clear.rows > 0 && wilson_95(clear.tied, clear.rows).low > kManyTies)
+    return Remark{.kind = RemarkKind::TiedDecisions, .figure = share(clear.tied, clear), .text = output.name};
+  const Decisions& all = output.decisions.all;
+  if (!is_more_than(all.lost(), all.rows, kManyLost)) return std::nullopt;
+  return Remark{
+      .kind = RemarkKind::OtherDecisions,
+      .figure = share(all.lost(), all),
+      .text = fmt::format("{} of {} of {}, {} of them ties", all.lost(), all.rows, output.name, all.tied)};
+}
+
+/// Of outputs whose decisions go wrong in one of the trials, the first that shows it.
+std::vector<Remark> remarks_on_decisions(const Quantized& quantized) {
+  std::vector<Remark> remarks;
+  for (const OutputTrial& output : quantized.trial.outputs) {
+    std::optional<Remark> remark = remark_on(output);
+    if (!remark && quantized.unseen) {
+      const auto unseen = std::ranges::find(quantized.unseen->outputs, output.name, &OutputTrial::name);
+      if (unseen != quantized.unseen->outputs.end()) remark = remark_on(*unseen);
+    }
+    if (remark) remarks.push_back(*std::move(remark));
+  }
+  return remarks;
 }
 
 /// The name of the worst output where there are several.
@@ -82,9 +102,7 @@ std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes
   } else if (const auto expected = trial.expected_db(); expected && *expected < kPoorDb) {
     warnings.push_back({.kind = RemarkKind::MayBePoorSqnr, .figure = *expected});
   }
-  for (const OutputTrial& output : trial.outputs) {
-    if (auto remark = remark_on(output)) warnings.push_back(*std::move(remark));
-  }
+  std::ranges::move(remarks_on_decisions(quantized), std::back_inserter(warnings));
   remark_on_gains(quantized, growth_of(quantized, float_bytes), warnings);
   if (left_float_for_speed_or_size(quantized)) return warnings;
   if (quantized.is_float_model) {

@@ -175,15 +175,22 @@ json latency_json(const LatencyComparison& latency) {
           {"ratio_high", finite_or_null(latency.ratio_high)}};
 }
 
+/// "agreement" is that of all outputs that are judged as decisions.
 json accuracy_json(const Trial& trial) {
   json accuracy{{"sqnr_db", decibels_json(trial.sqnr_db)},
-                {"expected_sqnr_db", decibels_json(trial.expected_db())}};
-  const OutputTrial* worst = trial.worst_output();
-  const bool has_decisions = worst != nullptr && worst->decisions.rows > 0;
-  accuracy["agreement"] =
-      has_decisions
-          ? json(static_cast<double>(worst->decisions.agreed) / static_cast<double>(worst->decisions.rows))
-          : json(nullptr);
+                {"expected_sqnr_db", decibels_json(trial.expected_db())},
+                {"outputs", json::array()}};
+  JudgedDecisions all;
+  for (const OutputTrial& output : trial.outputs) {
+    all.add(output.decisions);
+    json entry = output.to_json();
+    entry["sqnr_db"] = decibels_json(output.sqnr_db);
+    entry["text"] = output.decisions.to_text();
+    accuracy["outputs"].push_back(std::move(entry));
+  }
+  const bool has_decisions = all.is_judged() && all.all.rows > 0;
+  accuracy["agreement"] = has_decisions ? json(all.all.share()) : json(nullptr);
+  accuracy["decisions"] = has_decisions ? all.to_json() : json(nullptr);
   if (trial.fault) accuracy["fault"] = trial.fault->text;
   return accuracy;
 }
@@ -216,7 +223,8 @@ json int8_json(const ReportedModel& exact, const ReportedModel& int8, const Ran&
   model["missing_layers"] = compared.to_json()["without_row"];
   model["decisions"] = int8.decisions.empty() ? json(nullptr) : decisions_json(int8.decisions);
   model["advice"] = advice_json(options.findings);
-  model["accuracy"] = accuracy_json(try_model(*exact.module, *int8.module, backend, samples));
+  model["accuracy"] =
+      accuracy_json(try_model(*exact.module, *int8.module, backend, samples, options.named_decisions));
   if (options.times)
     model["latency"] = latency_json(compare_latency(*exact.module, *int8.module, backend, samples.front()));
   return model;

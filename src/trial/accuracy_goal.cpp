@@ -255,20 +255,27 @@ AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples
   return {.measure = "SQNR in dB", .at_least = db, .score = score, .error_budget = error_share(db)};
 }
 
-AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction) {
-  const auto wanted = std::make_shared<const detail::FloatOutputs>(
-      detail::stage_of(prepared).float_model, std::vector<Sample>(samples.begin(), samples.end()));
-  const auto score =
-      [wanted, engine = engine_of(detail::stage_of(prepared).backend)](const torch::jit::Module& module) {
-        std::optional<double> least;
-        for (const Agreement& output : wanted->compare(module, engine).outputs) {
-          if (const auto top1 = output.top1()) least = std::min(least.value_or(1), *top1);
-        }
-        if (least) return *least;
-        throw Error(ErrorCode::BadModel,
-                    "no output of the model is a float matrix of rows to choose the largest number from",
-                    "give the goal as an SQNR or by a program");
-      };
+AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction,
+                            const std::vector<NamedDecisions>& named) {
+  const auto referee = std::make_shared<const Referee>(
+      detail::stage_of(prepared).float_model, engine_of(detail::stage_of(prepared).backend),
+      std::vector<Sample>(samples.begin(), samples.end()), std::vector<Sample>(), detail::TrialExtent::All,
+      named);
+  const auto score = [referee](const torch::jit::Module& module) {
+    const Trial trial = referee->judge(module);
+    if (trial.fault) return kNone;
+    std::optional<double> least;
+    std::string reasons;
+    for (const OutputTrial& output : trial.outputs) {
+      if (output.decisions.is_judged())
+        least = std::min(least.value_or(1), output.decisions.all.share());
+      else
+        reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", output.name, output.decisions.reason);
+    }
+    if (least) return *least;
+    throw Error(ErrorCode::BadModel, fmt::format("no output is judged as decisions ({})", reasons),
+                "name one by --decisions, or give the goal as an SQNR or by a program");
+  };
   return {.measure = "top-1 agreement", .at_least = fraction, .score = score};
 }
 

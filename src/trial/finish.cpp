@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/ScopeExit.h>
+#include <tsq/error.h>
 #include <tsq/measure_operators.h>
 
 #include <algorithm>
@@ -87,7 +88,7 @@ class Finish {
       : task_(task),
         referee_(task.model, engine_of(task.backend, /*must_have_kernels=*/task.lowers),
                  spread(task.samples, kMostTried), spread(task.beside, kMostTried),
-                 task.effort == Effort::Normal ? TrialExtent::UntilClear : TrialExtent::All),
+                 task.effort == Effort::Normal ? TrialExtent::UntilClear : TrialExtent::All, task.decisions),
         mapping_(task.mapping) {}
 
   Finished run() {
@@ -277,7 +278,17 @@ class Finish {
       result.module = task_.model;
       result.trial = referee_.judge(task_.model);
     }
+    judge_decisions(result);
     return result;
+  }
+
+  /// Sixteen samples may hold sixteen decisions, which tell little.
+  void judge_decisions(Finished& result) const {
+    if (result.is_float_model || task_.samples.size() <= result.trial.samples) return;
+    const std::size_t most = QuantizeGoal().samples;
+    Referee(task_.model, engine_of(task_.backend, /*must_have_kernels=*/task_.lowers),
+            spread(task_.samples, most), {}, TrialExtent::All, task_.decisions)
+        .judge_decisions(result.module, result.trial);
   }
 
   /// None where LibTorch cannot freeze the float model.

@@ -25,12 +25,13 @@ struct FinishTask {
   LoweringOptions lowering{};
   /// A calibrated model with a mapping; the same mapping makes the same model.
   std::function<Prepared(const QConfigMapping&)> calibrated{};
-  double calibration_seconds{0};      ///< that the calibrated model has taken
-  Effort effort{Effort::Normal};      ///< high: the search for what does not pay takes its time
-  std::span<const Sample> samples{};  ///< to try it on; none: it is only saved and loaded
-  std::span<const Sample> beside{};   ///< further ones, which show how far the outputs vary
-  bool lowers{true};                  ///< otherwise the reference model is the result
-  bool times{false};                  ///< whether latency is measured, and decides
+  double calibration_seconds{0};            ///< that the calibrated model has taken
+  Effort effort{Effort::Normal};            ///< high: the search for what does not pay takes its time
+  std::span<const Sample> samples{};        ///< to try it on; none: it is only saved and loaded
+  std::vector<NamedDecisions> decisions{};  ///< outputs that the user calls scores
+  std::span<const Sample> beside{};         ///< further ones, which show how far the outputs vary
+  bool lowers{true};                        ///< otherwise the reference model is the result
+  bool times{false};                        ///< whether latency is measured, and decides
   /// Times a model and another; none: compare_latency on the first sample.
   std::function<LatencyComparison(const torch::jit::Module&, const torch::jit::Module&,
                                   const LatencyOptions&)>

@@ -5,9 +5,11 @@
 #include <tsq/trial.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "pipeline/decisions.h"
 #include "trial/results.h"
 
 namespace tsq::detail {
@@ -20,12 +22,18 @@ enum class TrialExtent { All, UntilClear };
 class Referee {
  public:
   /// `model` is right; it is not changed. Both are run with `engine`, for which candidates are loaded.
-  /// `beside` are further samples, which show how far the outputs of `model` vary.
+  /// `beside` are further samples, which show how far the outputs of `model` vary. `decisions` are outputs
+  /// that are scores, whatever the model tells; none: decisions are not compared.
   Referee(const torch::jit::Module& model, at::QEngine engine, std::vector<Sample> samples,
-          std::vector<Sample> beside = {}, TrialExtent extent = TrialExtent::All);
+          std::vector<Sample> beside = {}, TrialExtent extent = TrialExtent::All,
+          std::optional<std::vector<NamedDecisions>> decisions = std::nullopt);
 
   /// See try_model.
   [[nodiscard]] Trial judge(const torch::jit::Module& candidate) const;
+  /// Compares the decisions of outputs that `trial` judges once more, on as many of the samples as it takes
+  /// to tell whether many are lost, where these are more than it has run. Faults are none of a trial that has
+  /// ended: they end this.
+  void judge_decisions(const torch::jit::Module& candidate, Trial& trial) const;
   [[nodiscard]] const std::vector<Sample>& samples() const noexcept { return samples_; }
 
  private:
@@ -36,6 +44,10 @@ class Referee {
   [[nodiscard]] const std::vector<ResultErrors>& beside() const;
   /// Whether samples with these errors tell enough to leave out a further one.
   [[nodiscard]] bool is_clear(std::span<const ResultErrors> errors) const;
+  /// The candidate as a program loads it; writes a fault and what loading shows into the trial.
+  [[nodiscard]] std::optional<torch::jit::Module> loaded(const torch::jit::Module& candidate,
+                                                         Trial& trial) const;
+  [[nodiscard]] OutputDecisions& decisions() const;
   /// The errors of one sample; writes a fault into the trial.
   ResultErrors try_sample(const torch::jit::Module& loaded, std::size_t index, Trial& trial) const;
 
@@ -46,7 +58,9 @@ class Referee {
   TrialExtent extent_;
   mutable std::optional<std::vector<ResultErrors>> beside_errors_{};  ///< what `model_` returns for them
   mutable std::vector<std::optional<at::IValue>>
-      wanted_;                                 ///< what `model_` returns for each sample, once run
+      wanted_;  ///< what `model_` returns for each sample, once run
+  std::optional<std::vector<NamedDecisions>> named_;
+  mutable std::optional<OutputDecisions> decisions_{};
   mutable std::optional<bool> free_shapes_{};  ///< asked for where shapes differ: it reads the whole graph
 };
 

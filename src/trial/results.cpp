@@ -99,7 +99,10 @@ class ResultComparison {
     if (wanted.is_complex())
       return compare_numbers(at::view_as_real(wanted.resolve_conj()), at::view_as_real(got.resolve_conj()),
                              place);
-    return wanted.is_floating_point() ? compare_numbers(wanted, got, place) : std::nullopt;
+    if (!wanted.is_floating_point()) return std::nullopt;
+    Fault found = compare_numbers(wanted, got, place);
+    if (!found) errors_.outputs.back().got = got.detach();
+    return found;
   }
 
   Fault compare_numbers(const at::Tensor& wanted, const at::Tensor& got, const std::string& place) {
@@ -111,10 +114,7 @@ class ResultComparison {
     const at::Tensor zero = at::zeros({}, x.options());
     const at::Tensor error = at::where(counts, x - y, zero);
     errors_.outputs.push_back(
-        {.place = place,
-         .wanted = wanted.detach(),
-         .error = at::dot(error, error).item<double>(),
-         .decisions = may_be_scores(wanted) ? clear_decisions(wanted, got) : Decisions()});
+        {.place = place, .wanted = wanted.detach(), .error = at::dot(error, error).item<double>()});
     return std::nullopt;
   }
 
@@ -128,7 +128,6 @@ class OutputOfSamples {
   void add(std::size_t sample, const OutputError& output) {
     samples_.push_back(sample);
     errors_.push_back(output.error);
-    decisions_.add(output.decisions);
     wanted_.push_back(output.wanted);
   }
   /// Shows more of what is wanted, not of the error.
@@ -146,7 +145,7 @@ class OutputOfSamples {
     }
     const double power = mean * count_of(std::span(wanted_).first(samples_.size()));
     const double error = std::accumulate(errors_.begin(), errors_.end(), 0.0);
-    return {.name = name, .sqnr_db = decibels(power, error), .decisions = decisions_};
+    return {.name = name, .sqnr_db = decibels(power, error)};
   }
 
  private:
@@ -159,7 +158,6 @@ class OutputOfSamples {
   std::vector<std::size_t> samples_{};
   std::vector<double> errors_{};
   std::vector<at::Tensor> wanted_{};  ///< of these samples first
-  Decisions decisions_{};
 };
 
 /// In the order in which they first appear.

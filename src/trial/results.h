@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
-#include <tsq/agreement.h>
 #include <tsq/trial.h>
 
 #include <optional>
@@ -14,10 +13,10 @@ namespace tsq::detail {
 
 /// The floating-point numbers at one place of a result, and how far another result is from them.
 struct OutputError {
-  std::string place{};    ///< "output", "output[1]", "output['logits']"
-  at::Tensor wanted{};    ///< the numbers that are right
-  double error{0};        ///< power of the difference
-  Decisions decisions{};  ///< the clear ones
+  std::string place{};  ///< "output", "output[1]", "output['logits']"
+  at::Tensor wanted{};  ///< the numbers that are right
+  at::Tensor got{};     ///< the others; none of complex numbers
+  double error{0};      ///< power of the difference
 };
 
 /// All outputs of a result, in order.

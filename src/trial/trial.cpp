@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <tsq/agreement.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "backends/kernels/random_state.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
+#include "base/mapped.h"
 #include "base/student.h"
 #include "io/samples.h"
 #include "trial/gains.h"
@@ -126,13 +128,15 @@ std::string shapes_of(const Sample& sample) {
 namespace detail {
 
 Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> samples,
-                 std::vector<Sample> beside, TrialExtent extent)
+                 std::vector<Sample> beside, TrialExtent extent,
+                 std::optional<std::vector<NamedDecisions>> decisions)
     : model_(deep_copy_in_eval(model, engine)),
       engine_(engine),
       samples_(std::move(samples)),
       beside_(std::move(beside)),
       extent_(extent),
-      wanted_(samples_.size()) {}
+      wanted_(samples_.size()),
+      named_(std::move(decisions)) {}
 
 bool Referee::has_free_shapes() const {
   if (!free_shapes_) free_shapes_ = has_value_dependent_shapes(model_);
@@ -165,8 +169,7 @@ const std::vector<ResultErrors>& Referee::beside() const {
   return *beside_errors_;
 }
 
-Trial Referee::judge(const Module& candidate) const {
-  Trial trial;
+std::optional<Module> Referee::loaded(const Module& candidate, Trial& trial) const {
   std::optional<Module> loaded;
   trial.fault = fault_of([&]() -> std::optional<TrialFault> {
     const auto start = std::chrono::steady_clock::now();
@@ -176,16 +179,76 @@ Trial Referee::judge(const Module& candidate) const {
     trial.bytes = bytes;
     return std::nullopt;
   });
+  return loaded;
+}
+
+OutputDecisions& Referee::decisions() const {
+  if (!decisions_) decisions_.emplace(model_, *named_);
+  return *decisions_;
+}
+
+namespace {
+
+/// `decisions` may be null.
+void add_to(OutputDecisions* decisions, ResultErrors& errors) {
+  for (OutputError& output : errors.outputs) {
+    if (decisions != nullptr && output.got.defined()) decisions->add(output.place, output.wanted, output.got);
+    output.got.reset();
+  }
+}
+
+void take_decisions(const OutputDecisions& decisions, std::vector<OutputTrial>& outputs) {
+  for (OutputTrial& output : outputs) output.decisions = decisions.of(output.name);
+}
+
+/// So many rows tell that three percent of the decisions are lost, and not one, in four of five cases
+/// (binomial, at a level of 2.5 %).
+constexpr uint64_t kTelling = 400;
+
+}  // namespace
+
+Trial Referee::judge(const Module& candidate) const {
+  Trial trial;
+  const std::optional<Module> loaded = this->loaded(candidate, trial);
+  std::optional<torchscript::KeptState> state;
+  if (loaded && keeps_state()) state.emplace(*loaded);
+  if (named_) decisions().clear();
   std::vector<ResultErrors> errors;
   std::set<std::string> shapes;
   bool is_clear_already = false;
   for (std::size_t i = 0; i < samples_.size() && !trial.fault; ++i) {
     const bool has_new_shapes = shapes.insert(shapes_of(samples_[i])).second;
     is_clear_already = is_clear_already || is_clear(errors);
-    if (has_new_shapes || !is_clear_already) errors.push_back(try_sample(*loaded, i, trial));
+    if (!has_new_shapes && is_clear_already) continue;
+    errors.push_back(try_sample(*loaded, state, i, trial));
+    add_to(named_ ? &decisions() : nullptr, errors.back());
   }
-  if (!trial.fault) sum_up(errors, beside(), trial);
+  if (trial.fault) return trial;
+  sum_up(errors, beside(), trial);
+  if (!named_) return trial;
+  if (!samples_.empty()) decisions().check_names(mapped(trial.outputs, &OutputTrial::name));
+  take_decisions(decisions(), trial.outputs);
   return trial;
+}
+
+void Referee::judge_decisions(const Module& candidate, Trial& trial) const {
+  const auto is_open = [](const OutputTrial& output) {
+    return output.decisions.is_judged() && output.decisions.all.rows < kTelling;
+  };
+  const bool has_more = named_ && samples_.size() > trial.samples;
+  if (trial.fault || !has_more || std::ranges::none_of(trial.outputs, is_open)) return;
+  Trial further;
+  const std::optional<Module> loaded = this->loaded(candidate, further);
+  decisions().clear();
+  std::vector<OutputTrial> outputs = trial.outputs;
+  for (std::size_t i = 0; i < samples_.size() && std::ranges::any_of(outputs, is_open); ++i) {
+    ResultErrors errors = try_sample(*loaded, i, further);
+    if (further.fault) return;
+    add_to(&decisions(), errors);
+    wanted_[i].reset();  // it is not asked for again
+    take_decisions(decisions(), outputs);
+  }
+  take_decisions(decisions(), trial.outputs);
 }
 
 bool Referee::is_clear(std::span<const ResultErrors> errors) const {
@@ -241,11 +304,7 @@ std::optional<double> Trial::assured_db() const {
 }
 
 nlohmann::json OutputTrial::to_json() const {
-  nlohmann::json json = {{"name", name}, {"sqnr_db", detail::finite_or_null(sqnr_db)}};
-  if (decisions.rows > 0)
-    json["clear_decisions"] = {
-        {"rows", decisions.rows}, {"agreed", decisions.agreed}, {"tied", decisions.tied}};
-  return json;
+  return {{"name", name}, {"sqnr_db", detail::finite_or_null(sqnr_db)}, {"decisions", decisions.to_json()}};
 }
 
 nlohmann::json Trial::to_json() const {
@@ -264,8 +323,10 @@ nlohmann::json Trial::to_json() const {
 }
 
 Trial try_model(const Module& model, const Module& candidate, const BackendConfig& backend,
-                std::span<const Sample> samples) {
-  return detail::Referee(model, engine_of(backend), {samples.begin(), samples.end()}).judge(candidate);
+                std::span<const Sample> samples, const std::vector<NamedDecisions>& decisions) {
+  return detail::Referee(model, engine_of(backend), {samples.begin(), samples.end()}, {},
+                         detail::TrialExtent::All, decisions)
+      .judge(candidate);
 }
 
 }  // namespace tsq

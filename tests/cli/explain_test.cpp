@@ -133,16 +133,20 @@ TEST_F(ReadingCommands, CompareGivesTheNumbersOfAKnownDifference) {
   save_scaling(path("near.pt"), 1.1);
   save_scaling(path("negative.pt"), -1.0);
   write_data("rows.pt", torch::arange(40).to(at::kFloat));
-  const json near = answer({"compare", path("one.pt"), path("near.pt"), "--data", path("rows.pt")})["whole"];
+  const auto compared = [&](const std::string& other) {
+    return answer({"compare", path("one.pt"), path(other), "--data", path("rows.pt"), "--decisions",
+                   "output"})["whole"];
+  };
+  const json near = compared("near.pt");
   EXPECT_NEAR(near["sqnr_db"].get<double>(), 20.0, 1e-4);  // the difference is a tenth
   EXPECT_NEAR(near["largest_error"].get<double>(), 3.9, 1e-5);
   EXPECT_NEAR(near["cosine"].get<double>(), 1.0, 1e-6);
   EXPECT_EQ(near["top1_agreement"], 1.0);
+  EXPECT_EQ(near["decisions"]["rows"], 4);
   EXPECT_EQ(near["nearest_agreement"], 1.0);
   EXPECT_GT(near["row_cosine"], 0.99);
   EXPECT_EQ(near["equal_bits"], false);
-  const json negative =
-      answer({"compare", path("one.pt"), path("negative.pt"), "--data", path("rows.pt")})["whole"];
+  const json negative = compared("negative.pt");
   EXPECT_NEAR(negative["cosine"].get<double>(), -1.0, 1e-6);
   EXPECT_EQ(negative["top1_agreement"], 0.0);
 }

@@ -118,8 +118,9 @@ TEST_F(Goals, AnSqnrIsReachedWithTheOneBadLayerInFloat) {
 }
 
 TEST_F(Goals, AnAgreementIsTheOneThatCompareSees) {
-  const json result = answer(quantize({"--min-agreement", "1"}));
-  const json compared = answer({"compare", path("chain.pt"), path("out"), "--data", path("rows.pt")});
+  const json result = answer(quantize({"--min-agreement", "1", "--decisions", "output"}));
+  const json compared = answer(
+      {"compare", path("chain.pt"), path("out"), "--data", path("rows.pt"), "--decisions", "output:1"});
   EXPECT_EQ(compared["whole"]["top1_agreement"], 1.0);
   EXPECT_FALSE(kept(result).empty());
 }
@@ -200,7 +201,7 @@ TEST_F(Goals, OptionsOfSensitivityThatDoNotGoTogether) {
 TEST_F(Goals, AgreementOfImagesIsNone) {
   Words words = quantize_arguments();
   words.insert(words.end(), {"--min-agreement", "0.9"});
-  expect_refusal(words, 1, {"no output of the model is a float matrix", "SQNR"});
+  expect_refusal(words, 1, {"no output is judged as decisions", "--decisions", "SQNR"});
 }
 
 TEST_F(Goals, DynamicModeNeedsSamplesOnly) {

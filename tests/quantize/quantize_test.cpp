@@ -46,6 +46,26 @@ at::Tensor output(const Module& model, const Sample& sample) {
   return copy.forward(sample).toTensor();
 }
 
+/// Scores of five classes, one of which is out of the question by far: most of the range is for it alone.
+Module tagger(double scale = 400, const std::string& returned = "y") {
+  torch::manual_seed(5);
+  const at::NoGradGuard no_grad;
+  Module model = testing::user_module("Tagger");
+  Module last = testing::linear(64, 5);
+  const at::Tensor weight = last.attr("weight").toTensor();
+  weight.mul_(scale);
+  weight.select(0, 0).abs_().mul_(-100);
+  model.register_module("first", testing::linear(32, 64));
+  model.register_module("last", last);
+  model.define(
+      "def forward(self, x):\n  y = self.last.forward(torch.relu(self.first.forward(x)))\n  return " +
+      returned + "\n");
+  model.eval();
+  return model;
+}
+/// What it returns spans more than logits do.
+const std::vector<NamedDecisions> kScores{{.output = "output"}};
+
 std::vector<std::string> method_names(const Module& model) {
   std::vector<std::string> names;
   for (const auto& method : model.get_methods()) names.push_back(method.name());
@@ -126,6 +146,125 @@ TEST(Quantize, TellsOfItsSteps) {
   (void)quantize(chain(), samples(), options);
   EXPECT_THAT(begun, ElementsAre("prepare", "calibrate", "convert"));
   EXPECT_EQ(ended, begun);
+}
+
+/// What a caller throws to cancel: nothing that the library knows.
+struct Cancelled {
+  std::string where{};
+};
+
+/// Where quantize with these options was cancelled.
+std::string cancelled(const QuantizeOptions& options) {
+  try {
+    (void)quantize(chain(), samples(), options);
+  } catch (const Cancelled& thrown) {
+    return thrown.where;
+  }
+  return "it was not cancelled";
+}
+
+TEST(Quantize, WhatACallersFunctionThrowsIsNoFaultOfTheModel) {
+  const QuantizeOptions plain{.goal = {.min_sqnr = 1000}, .times = false};
+  for (const char* step : {"prepare", "calibrate", "search"}) {
+    QuantizeOptions options = plain;
+    const auto cancel_in = [step](std::string_view now, std::string where) {
+      if (now == step) throw Cancelled{std::move(where)};
+    };
+    options.events.on_begin = [&](std::string_view now) { cancel_in(now, "on_begin"); };
+    EXPECT_EQ(cancelled(options), "on_begin") << step;
+    options.events.on_begin = {};
+    options.events.on_end = [&](std::string_view now) { cancel_in(now, "on_end"); };
+    // A step that failed had its fault first.
+    if (step != std::string_view("search")) EXPECT_EQ(cancelled(options), "on_end") << step;
+  }
+  for (const char* step : {"calibrate", "convert"}) {
+    QuantizeOptions options{.times = false};
+    options.events.on_progress = [&](std::string_view now, std::size_t done, std::size_t total) {
+      if (now == step && 2 * done > total) throw Cancelled{"on_progress"};
+    };
+    EXPECT_EQ(cancelled(options), "on_progress") << step;
+  }
+  QuantizeOptions trials = plain;
+  trials.events.on_trial = [](const GoalTrial&) { throw Cancelled{"on_trial"}; };
+  EXPECT_EQ(cancelled(trials), "on_trial");
+  QuantizeOptions ranking = plain;
+  ranking.events.on_ranking = [](std::size_t, std::size_t) { throw Cancelled{"on_ranking"}; };
+  ranking.goal = {.min_sqnr = 60};
+  EXPECT_EQ(cancelled(ranking), "on_ranking");
+  int models = 0;
+  QuantizeOptions score{.times = false};
+  score.goal.score = [&](const Module&) -> double {
+    if (++models == 2) throw Cancelled{"score"};
+    return 1;
+  };
+  EXPECT_EQ(cancelled(score), "score");
+}
+
+TEST(Quantize, ExceptionsOfTheLibrarysOwnTypesPassAsWell) {
+  // A fault of a model would be of this type, and the search for it would leave layers float.
+  QuantizeOptions options{.times = false};
+  options.events.on_progress = [](std::string_view step, std::size_t, std::size_t) {
+    if (step == "convert") throw Error(ErrorCode::Internal, "pressed");
+  };
+  try {
+    (void)quantize(chain(), samples(), options);
+    ADD_FAILURE() << "no exception";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Internal);
+    EXPECT_STREQ(error.what(), "pressed");
+  }
+}
+
+TEST(Quantize, AModelOfATableOfOnesOwnRunsWithTheEngineThatTheTableNames) {
+  const BackendConfig own =
+      BackendConfig("mine").set_backend_pattern_configs(backend_config("onednn").configs());
+  try {
+    (void)quantize(chain(), samples(), {.backend_config = own, .times = false});
+    ADD_FAILURE() << "no exception";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.problem(), "the table 'mine' names no engine");
+  }
+  const Quantized quantized = quantize(
+      chain(), samples(), {.backend_config = BackendConfig(own).set_engine("onednn"), .times = false});
+  EXPECT_EQ(quantized.mapping, best_qconfig_mapping("onednn"));
+  const std::string file = (std::filesystem::temp_directory_path() / "tsq-own-table.pt").string();
+  save(quantized.module(), file);
+  EXPECT_EQ(read_metadata(file)["engine"], "onednn");
+  const at::QEngine before = engine_in_use();
+  set_engine(at::QEngine::FBGEMM);
+  EXPECT_EQ(Runner(file).engine(), at::QEngine::ONEDNN);
+  set_engine(before);
+  std::filesystem::remove(file);
+}
+
+TEST(Quantize, ARemarkIsASentenceWithItsRemedy) {
+  const Quantized poor =
+      quantize(tagger(), samples(),
+               {.recipe = Recipe::Fx, .decisions = kScores, .times = false, .float_bytes = 1 << 30});
+  ASSERT_EQ(poor.warnings.size(), 1U);
+  EXPECT_THAT(to_string(poor.warnings[0]),
+              HasSubstr("% of the rows of output in which float decides clearly int8 has a "
+                        "tie: --min-agreement 0.99 (goal.min_agreement) leaves"));
+  EXPECT_EQ(to_string(Remark{.kind = RemarkKind::Slower, .figure = 0.5, .remedy = "deploy the float model"}),
+            "slower than float, 0.50 of its speed: deploy the float model");
+  for (int kind = 0; kind <= static_cast<int>(RemarkKind::FewSamples); ++kind) {
+    const std::string sentence =
+        to_string(Remark{.kind = static_cast<RemarkKind>(kind), .figure = 0.5, .text = "output"});
+    EXPECT_GT(sentence.size(), 15U) << kind;
+    EXPECT_NE(sentence.back(), '.') << sentence;
+  }
+}
+
+TEST(Quantize, TheResultAsJsonHasWhatWasFound) {
+  const Quantized quantized = quantize(chain(), samples(), {.times = false, .float_bytes = 100});
+  const nlohmann::json json = quantized.to_json();
+  EXPECT_EQ(json["trial"], quantized.trial.to_json());
+  EXPECT_EQ(json["notes"][0], to_string(quantized.notes.at(0)));
+  EXPECT_EQ(json["is_float_model"], true);
+  EXPECT_EQ(json["samples"], 8);
+  EXPECT_EQ(json["left_float"].size(), quantized.left_float.size());
+  EXPECT_TRUE(json["latency"].is_null());
+  EXPECT_TRUE(json["goal"].is_null());
 }
 
 TEST(Quantize, WhatCalibrationHadFoundBeforeTheLastQuarterIsJudgedByItWhereAResultIsCloseToPoor) {
@@ -222,7 +361,8 @@ constexpr uint64_t kLargeFile = 1 << 30;
 
 TEST(Quantize, LostDecisionsAreToldThoughTheWholeIsRight) {
   const Quantized quantized = quantize(
-      tagger(), samples(), {.recipe = {.recipe = Recipe::Fx}, .times = false, .float_bytes = kLargeFile});
+      tagger(), samples(),
+      {.recipe = {.recipe = Recipe::Fx}, .decisions = kScores, .times = false, .float_bytes = kLargeFile});
   EXPECT_GT(quantized.trial.sqnr_db.value(), 25);
   ASSERT_THAT(kinds(quantized.warnings), ElementsAre(RemarkKind::TiedDecisions));
   EXPECT_GT(quantized.warnings[0].figure, 0.5);
@@ -232,14 +372,39 @@ TEST(Quantize, LostDecisionsAreToldThoughTheWholeIsRight) {
 TEST(Quantize, WhatIsReturnedKeepsItsDecisionsOnEveryEngine) {
   for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
     const Quantized quantized =
-        quantize(tagger(), samples(), {.backend = engine, .times = false, .float_bytes = kLargeFile});
+        quantize(tagger(), samples(),
+                 {.backend = engine, .decisions = kScores, .times = false, .float_bytes = kLargeFile});
     ASSERT_FALSE(quantized.is_float_model);
-    const Decisions& decisions = quantized.trial.outputs.at(0).decisions;
+    const Decisions& decisions = quantized.trial.outputs.at(0).decisions.clear;
     EXPECT_GT(decisions.rows, 64U) << engine;
     EXPECT_EQ(decisions.tied, 0U) << engine;
     EXPECT_GT(decisions.agreed, decisions.rows * 9 / 10) << engine;
     EXPECT_THAT(quantized.warnings, IsEmpty()) << engine;
   }
+}
+
+/// Sequences of eight, of which the last rows are padding.
+TEST(Quantize, LostDecisionsOfSequencesAreToldAndAGoalMendsThem) {
+  const Module model = tagger(0.4,
+                              "torch.where(torch.arange(8).unsqueeze(-1) < 5, torch.softmax(y.reshape(2, 8, "
+                              "5), -1), 0.2 * torch.ones(5))");
+  const Quantized lost =
+      quantize(model, samples(), {.recipe = Recipe::Fx, .times = false, .float_bytes = kLargeFile});
+  const JudgedDecisions& before = lost.trial.outputs.at(0).decisions;
+  EXPECT_EQ(before.by, ScoresBy::Softmax);
+  EXPECT_EQ(before.dim, 2);
+  EXPECT_EQ(before.all.rows, 8U * 2 * 5);
+  EXPECT_LT(before.all.share(), 0.95);
+  EXPECT_THAT(kinds(lost.warnings), ::testing::AnyOf(::testing::Contains(RemarkKind::OtherDecisions),
+                                                     ::testing::Contains(RemarkKind::TiedDecisions)));
+  const Quantized mended = quantize(model, samples(),
+                                    {.recipe = Recipe::Fx,
+                                     .goal = {.min_agreement = 0.99},
+                                     .judged_by = samples(),
+                                     .times = false,
+                                     .float_bytes = kLargeFile});
+  EXPECT_GE(mended.trial.outputs.at(0).decisions.all.share(), 0.99);
+  EXPECT_THAT(kinds(mended.warnings), ::testing::Not(::testing::Contains(RemarkKind::OtherDecisions)));
 }
 
 TEST(Quantize, ASecondOutputThatIsExactHidesNothing) {

@@ -155,25 +155,5 @@ TEST(Results, LengthsThatDependOnValuesMayDifferRanksMayNot) {
   EXPECT_TRUE(errors.outputs.empty());
 }
 
-TEST(Results, DecisionsThatFloatIsSureOfAreCompared) {
-  // Sure, sure, a near tie, sure; int8 ties, agrees, differs, differs.
-  const at::Tensor logits =
-      torch::tensor({{9.0, 0.0, -400.0}, {0.0, 9.0, 0.0}, {1.0, 1.1, 0.0}, {0.0, 0.0, 9.0}});
-  const at::Tensor rounded =
-      torch::tensor({{0.0, 0.0, -400.0}, {1.0, 7.0, 1.0}, {1.1, 1.0, 0.0}, {9.0, 0.0, 0.0}});
-  const Trial trial = summed({{logits, rounded}});
-  EXPECT_EQ(trial.outputs[0].decisions.rows, 3U);
-  EXPECT_EQ(trial.outputs[0].decisions.agreed, 1U);
-  EXPECT_EQ(trial.outputs[0].decisions.tied, 1U);
-}
-
-TEST(Results, ProbabilitiesTellHowSureFloatIs) {
-  const at::Tensor sure = torch::tensor({{0.95, 0.05}, {0.5, 0.5}, {0.2, 0.8}});
-  EXPECT_EQ(summed({{sure, sure}}).outputs[0].decisions.rows, 1U);
-  // Values that are no probabilities, and too close for logits: an embedding has no decisions.
-  const at::Tensor embedding = torch::tensor({{0.9, -0.3}, {-0.5, 0.5}, {0.2, 0.8}});
-  EXPECT_EQ(summed({{embedding, -embedding}}).outputs[0].decisions.rows, 0U);
-}
-
 }  // namespace
 }  // namespace tsq::detail

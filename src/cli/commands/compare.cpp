@@ -3,6 +3,7 @@
 #include <torch/script.h>
 #include <tsq/agreement.h>
 #include <tsq/data.h>
+#include <tsq/decision_counts.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -10,7 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_number.h"
+#include "base/mapped.h"
 #include "cli/commands/commands.h"
+#include "cli/printing/decisions.h"
 #include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/text_table.h"
@@ -30,7 +33,11 @@ constexpr CommandHelp kCompareHelp{
         "a classifier\n"
         "seldom changes its decision. For embeddings look at the mean cosine of rows, and at how often the "
         "most similar\n"
-        "other row is the same one. Use other data than the model was calibrated on."};
+        "other row is the same one. Decisions are those of outputs that come from a softmax or sigmoid, are "
+        "read "
+        "by an\n"
+        "argmax, or have the shape of logits; --decisions names others. Use other data than the model was "
+        "calibrated on."};
 
 using nlohmann::json;
 
@@ -38,14 +45,28 @@ struct CompareOptions {
   std::string first{};
   std::string second{};
   std::string data{};
+  std::vector<std::string> decisions{};
 };
 
 using NamedAgreement = std::pair<std::string, Agreement>;
 
 struct Comparison {
-  std::vector<NamedAgreement> outputs{};
-  NamedAgreement whole{"whole", Agreement()};
+  DecisionCounts decisions;
+  std::vector<ComparedOutput> outputs{};
+  Agreement whole{};
+
+  [[nodiscard]] double whole_db() const {
+    double power = 0;
+    for (const ComparedOutput& output : outputs) power += output.power.power();
+    return ratio_db(power, whole.error_power());
+  }
 };
+
+JudgedDecisions decisions_of_all(const Comparison& comparison) {
+  JudgedDecisions all{.reason = "no output is"};
+  for (const auto& [name, agreement] : comparison.outputs) all.add(comparison.decisions.of(name));
+  return all;
+}
 
 std::string shape_text(const at::Tensor& tensor) { return fmt::format("{}", fmt::join(tensor.sizes(), "x")); }
 
@@ -70,12 +91,13 @@ void add_sample(Comparison& comparison, const at::IValue& wanted, const at::IVal
     }
     comparison.outputs[i].second.add(left[i].second, right[i].second);
     comparison.whole.second.add(left[i].second, right[i].second);
+    comparison.decisions.add(comparison.outputs[i].first, left[i].second, right[i].second);
   }
 }
 
 Comparison compare(ModelFile& first, ModelFile& second, const std::vector<Sample>& samples,
-                   const Progress& progress) {
-  Comparison comparison;
+                   const std::vector<NamedDecisions>& named, const Progress& progress) {
+  Comparison comparison{.decisions = DecisionCounts(first.module, named)};
   for (std::size_t i = 0; i < samples.size(); ++i) {
     // A model may write into its arguments.
     Sample copy;
@@ -87,6 +109,7 @@ Comparison compare(ModelFile& first, ModelFile& second, const std::vector<Sample
   if (comparison.outputs.empty()) {
     throw Error(ErrorCode::BadModel, fmt::format("model '{}' returns no tensor to compare", first.path));
   }
+  comparison.decisions.check_names(mapped(comparison.outputs, &NamedAgreement::first));
   return comparison;
 }
 
@@ -94,20 +117,30 @@ std::string percent(const std::optional<double>& share) {
   return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
 }
 
-json output_json(const NamedAgreement& output) {
+json output_json(const NamedAgreement& output, const JudgedDecisions& decisions) {
   const auto& [name, agreement] = output;
+  const bool has_decisions = decisions.is_judged() && decisions.all.rows > 0;
   return {{"output", name},
           {"sqnr_db", detail::finite_or_null(agreement.sqnr_db())},
           {"largest_error", detail::finite_or_null(agreement.largest_error())},
           {"cosine", detail::finite_or_null(agreement.cosine())},
           {"row_cosine", detail::finite_or_null(agreement.row_cosine())},
-          {"top1_agreement", detail::finite_or_null(agreement.top1())},
+          {"top1_agreement", has_decisions ? json(decisions.all.share()) : json(nullptr)},
+          {"decisions", decisions.to_json()},
           {"nearest_agreement", detail::finite_or_null(agreement.nearest())},
           {"equal_bits", agreement.equal_bits()},
           {"numbers", agreement.numbers()}};
 }
 
-std::vector<std::string> output_row(const NamedAgreement& output) {
+/// "97.92 % (94 of 96)".
+std::string decided_text(const JudgedDecisions& decisions) {
+  if (!decisions.is_judged()) return "not judged";
+  const Decisions& all = decisions.all;
+  if (all.rows == 0) return "none";
+  return fmt::format("{:.2f} % ({} of {})", 100 * all.share(), all.agreed, all.rows);
+}
+
+std::vector<std::string> output_row(const NamedAgreement& output, const JudgedDecisions& decisions) {
   const auto& [name, agreement] = output;
   const std::optional<double> row_cosine = agreement.row_cosine();
   return {name,
@@ -115,7 +148,7 @@ std::vector<std::string> output_row(const NamedAgreement& output) {
           fmt::format("{:.4g}", agreement.largest_error()),
           fmt::format("{:.6f}", agreement.cosine()),
           row_cosine ? fmt::format("{:.4f}", *row_cosine) : "-",
-          percent(agreement.top1()),
+          decided_text(decisions),
           percent(agreement.nearest()),
           agreement.equal_bits() ? "yes" : "no"};
 }
@@ -123,12 +156,17 @@ std::vector<std::string> output_row(const NamedAgreement& output) {
 std::string text_of(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows{
       {"", "SQNR dB", "largest error", "cosine", "of rows", "top-1 agrees", "nearest agrees", "equal bits"}};
-  std::ranges::transform(comparison.outputs, std::back_inserter(rows), output_row);
-  if (comparison.outputs.size() > 1) rows.push_back(output_row(comparison.whole));
-  return text_table(rows);
+  for (const NamedAgreement& output : comparison.outputs)
+    rows.push_back(output_row(output, comparison.decisions.of(output.first)));
+  if (comparison.outputs.size() > 1)
+    rows.push_back(output_row(comparison.whole, decisions_of_all(comparison)));
+  return text_table(rows) + decisions_text(mapped(comparison.outputs, [&](const NamedAgreement& output) {
+           return std::pair(output.first, comparison.decisions.of(output.first));
+         }));
 }
 
 void run_compare(const CompareOptions& options, const Session& session) {
+  const std::vector<NamedDecisions> named = named_decisions(options.decisions);
   Steps steps(session);
   ModelFile first = steps.run("load", [&](const Progress&) { return load_model(options.first); });
   ModelFile second = steps.run("load", [&](const Progress&) { return load_model(options.second); });
@@ -136,21 +174,24 @@ void run_compare(const CompareOptions& options, const Session& session) {
   tell_devices(second, session);
   const std::vector<Sample> samples = load_samples(options.data, first.module);
   const Comparison comparison = steps.run(
-      "compare", [&](const Progress& progress) { return compare(first, second, samples, progress); });
+      "compare", [&](const Progress& progress) { return compare(first, second, samples, named, progress); });
   print_result(session, text_of(comparison),
                {{"first", options.first},
                 {"second", options.second},
                 {"samples", samples.size()},
-                {"outputs", json_list(comparison.outputs, output_json)},
-                {"whole", output_json(comparison.whole)}});
+                {"outputs", json_list(comparison.outputs,
+                                      [&](const NamedAgreement& output) {
+                                        return output_json(output, comparison.decisions.of(output.first));
+                                      })},
+                {"whole", output_json(comparison.whole, decisions_of_all(comparison))}});
 }
 
 void add_compare_options(CLI::App& command, CompareOptions& options) {
-  add_options(
-      command,
-      {required({"FLOAT.pt", into(options.first), "The model to compare with"}),
-       required({"QUANT.pt", into(options.second), "The model to judge"}),
-       required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"})});
+  add_options(command,
+              {required({"FLOAT.pt", into(options.first), "The model to compare with"}),
+               required({"QUANT.pt", into(options.second), "The model to judge"}),
+               required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
+               decisions_option(options.decisions)});
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ void add_goal_options(CLI::App& command, GoalCommandOptions& options) {
   add_options(
       command,
       {{"--min-sqnr", into(options.min_sqnr), "SQNR of the outputs, against the float model, in dB", "DB"},
-       {"--min-agreement", into(options.min_agreement),
-        "Share of rows with the same largest number as in float, 0 to 1", "FRACTION", within(0.0, 1.0)},
+       {"--min-agreement", into(options.min_agreement), "Share of the decisions that are as in float, 0 to 1",
+        "FRACTION", within(0.0, 1.0)},
        {"--eval", into(options.program),
         "A program that prints a model file's score (higher is better). The path replaces each\n"
         "{}, or comes last; the last number that the program prints is the score",

@@ -10,6 +10,7 @@
 #include "cli/commands/configuration.h"
 #include "cli/commands/float_model.h"
 #include "cli/commands/goal.h"
+#include "cli/printing/decisions.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
 #include "cli/printing/text_table.h"
@@ -52,6 +53,7 @@ struct QuantizeCommandOptions {
   ConfigurationOptions configuration{};
   ConvertConfigurationOptions convert{};
   GoalCommandOptions goal{};
+  std::vector<std::string> decisions{};
   bool no_check{false};
   bool force{false};
 };
@@ -122,6 +124,7 @@ QuantizeOptions quantize_options(const QuantizeCommandOptions& options, const Co
           .lowers = !options.output.empty(),
           .method = options.method,
           .goal = quantize_goal(options.goal, model, options.output),
+          .decisions = named_decisions(options.decisions),
           .times = !options.no_check,
           .force = options.force,
           .float_bytes = model.bytes};
@@ -271,6 +274,7 @@ void add_quantize_options(CLI::App& command, QuantizeCommandOptions& options) {
                 "Samples to try the result on, and to judge it by (default: those of --calib; with a goal\n"
                 "a quarter of them, which then do not calibrate)",
                 "DATA.pt"},
+               decisions_option(options.decisions),
                {"--no-check", into(options.no_check),
                 "Measure no latency, so that the same input makes the same file with the same --threads"},
                {"--force", into(options.force),

@@ -16,6 +16,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
+#include "cli/printing/decisions.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/model_file.h"
@@ -43,6 +44,7 @@ struct ReportCommandOptions {
   std::string output{};
   std::string json_output{};
   std::size_t samples{16};
+  std::vector<std::string> decisions{};
   bool no_times{false};
 };
 
@@ -123,7 +125,7 @@ void run_report(const ReportCommandOptions& options, const Session& session) {
         steps.run("decisions", [&](const Progress&) { return decisions_of(exact, metadata, samples); });
   }
   const Configuration chosen = configuration({.backend = engine_name(models.back().engine)});
-  ReportOptions wanted{.times = !options.no_times};
+  ReportOptions wanted{.times = !options.no_times, .named_decisions = named_decisions(options.decisions)};
   wanted.findings = steps.run("detect", [&](const Progress&) {
     return detect(exact.module, samples, chosen.mapping, chosen.backend);
   });
@@ -150,6 +152,7 @@ void add_report_options(CLI::App& command, ReportCommandOptions& options) {
                 "REPORT.json"},
                {"--samples", into(options.samples), "How many samples, from the first on (default: 16)", "N",
                 within(1, 1000000)},
+               decisions_option(options.decisions),
                {"--no-times", into(options.no_times), "Compare no latencies"}});
 }
 

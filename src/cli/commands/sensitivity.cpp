@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
 #include "cli/commands/float_model.h"
+#include "cli/printing/decisions.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
 #include "cli/printing/text_table.h"
@@ -44,6 +45,7 @@ struct SensitivityCommandOptions {
   std::string report{};
   std::optional<double> min_sqnr{};
   std::optional<std::size_t> float_layers{};
+  std::vector<std::string> decisions{};
   ConfigurationOptions configuration{};
 };
 
@@ -106,6 +108,7 @@ Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
   ranked.sensitivity = steps.run("rank", [&](const Progress& progress) {
     return sensitivity(prepared, chosen.backend, judged,
                        {.samples = options.samples,
+                        .decisions = named_decisions(options.decisions),
                         .lowering = lowering_options(options.configuration),
                         .progress = progress});
   });
@@ -137,10 +140,12 @@ std::string layer_table(const Sensitivity& found) {
   }
   std::vector<std::vector<std::string>> rows{
       {"the most costly first", "alone dB", "cumulative dB", "compute", "float time"}};
+  if (found.int8_agreement) rows.front().emplace_back("alone, decisions as in float");
   for (const LayerSensitivity& each : found.layers) {
     rows.push_back({each.layer.to_text(), db_text(each.alone_db), db_text(each.cumulative_db),
                     share_text(static_cast<double>(each.layer.macs.value_or(0)), macs),
                     share_text(each.layer.seconds.value_or(0), seconds)});
+    if (each.alone_agreement) rows.back().push_back(fmt::format("{:.2f} %", 100 * *each.alone_agreement));
   }
   return text_table(rows);
 }
@@ -191,6 +196,7 @@ void add_sensitivity_options(CLI::App& command, SensitivityCommandOptions& optio
        {"--data", into(options.data), "Samples to judge on (default: the calibration data)", "DATA.pt"},
        {"--samples", into(options.samples), "Use at most this many of them, evenly spread (default: 16)", "N",
         within(1, 100000000)},
+       decisions_option(options.decisions),
        {"-o,--output", into(options.output), "Write a QConfigMapping that keeps the most costly layers float",
         "Q.json"},
        {"--min-sqnr", into(options.min_sqnr),

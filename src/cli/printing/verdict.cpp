@@ -7,6 +7,7 @@
 
 #include "base/mapped.h"
 #include "base/text.h"
+#include "cli/printing/decisions.h"
 #include "cli/printing/json_list.h"
 #include "cli/printing/text_table.h"
 
@@ -34,6 +35,7 @@ std::string trial_text(const Quantized& quantized, const VerdictContext& context
   if (!trial.sqnr_db) return text_without_sqnr(trial);
   std::string text =
       sqnr_text("SQNR", trial, context.samples_are_calibration ? " of the calibration data" : "");
+  text += decisions_text(trial);
   if (quantized.unseen && quantized.unseen->sqnr_db)
     text += sqnr_text("unseen", *quantized.unseen, ", which their model was not calibrated on");
   return text;
@@ -93,7 +95,7 @@ std::string accuracy_remedy(const Quantized& quantized) {
                                             : "--min-sqnr 20 leaves the most costly layers float";
 }
 
-std::string_view decisions_remedy() { return "--min-agreement 0.95 leaves the layers float that decide"; }
+std::string_view decisions_remedy() { return "--min-agreement 0.99 leaves the layers float that decide"; }
 
 /// A sentence with its remedy.
 std::string text_of(const Remark& remark, const Quantized& quantized, const VerdictContext& context) {
@@ -108,9 +110,8 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
       return fmt::format("SQNR may be {} on other samples, under 20 dB: {}", sqnr_db_text(remark.figure),
                          accuracy_remedy(quantized));
     case RemarkKind::OtherDecisions:
-      return fmt::format(
-          "only {:.0f} % of the rows of {} in which float decides clearly are decided as in float: {}",
-          100 * remark.figure, remark.text, decisions_remedy());
+      return fmt::format("{:.1f} % of the decisions are others than in float or ties ({}): {}",
+                         100 * remark.figure, remark.text, decisions_remedy());
     case RemarkKind::TiedDecisions:
       return fmt::format("in {:.0f} % of the rows of {} in which float decides clearly int8 has a tie: {}",
                          100 * remark.figure, remark.text, decisions_remedy());
