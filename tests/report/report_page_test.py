@@ -123,7 +123,8 @@ def test_each_view_of_a_small_report_is_reached_by_its_link(session: Session) ->
 
 def test_the_summary_states_models_machine_and_command(session: Session) -> None:
     with session.page("small") as page:
-        for text in ("model.int8.pt", "19.0 MB", "13.8 ms", "avx512_vnni", "test.pt, 16 samples", "tsq report model.pt", "LibTorch 2.13.0"):
+        for text in ("model.int8.pt", "19.0 MB", "13.8 ms", "avx512_vnni", "test.pt, 16 samples", "tsq report model.pt", "LibTorch 2.13.0",
+                     "of 96; of the clear ones 41 of 41", "rows of a softmax along dimension 1"):
             expect(page.locator("main")).to_contain_text(text)
         for caption in ("SQNR against latency", "Agreement of decisions against latency", "File sizes", "Latencies"):
             expect(page.get_by_role("img", name=caption, exact=True)).to_be_visible()

@@ -10,6 +10,21 @@
     return formats.ratio(ratio) + interval;
   }
 
+  // How many decisions a share rests on stands beside it.
+  function decisionsText({ agreement, decisions, outputs }) {
+    if (!formats.isNumber(agreement)) return outputs?.length > 0 ? "not judged as decisions" : formats.DASH;
+    const counts = ({ agreed, rows }) => `${formats.count(agreed)} of ${formats.count(rows)}`;
+    if (!decisions) return formats.percent(agreement);
+    return `${formats.percent(agreement)} (${counts(decisions)}; of the clear ones ${counts(decisions.clear)})`;
+  }
+
+  // Of each output, whether its numbers are scores, and by what.
+  function outputEntries(models) {
+    return models.filter(({ isInt8 }) => isInt8).flatMap(({ name, accuracy }) =>
+      (accuracy?.outputs ?? []).filter(({ text }) => text).map((output) =>
+        [models.length > 2 ? `${name}, ${output.name}` : output.name, output.text]));
+  }
+
   // A column that no model has a value for is left out.
   function summaryColumns(models) {
     const columns = [
@@ -23,7 +38,7 @@
       { title: "Float's time over its own", text: ({ latency }) => ratioText(latency ?? {}) },
       { title: "SQNR", text: ({ accuracy }) => formats.decibels(accuracy?.sqnr_db) },
       { title: "SQNR expected", text: ({ accuracy }) => formats.decibels(accuracy?.expected_sqnr_db) },
-      { title: "Agreement", text: ({ accuracy }) => formats.percent(accuracy?.agreement) },
+      { title: "Agreement", text: ({ accuracy }) => decisionsText(accuracy ?? {}) },
       { title: "Operators", text: ({ operators }) => formats.count(operators.length) },
       { title: "Fault", text: ({ accuracy }) => formats.text(accuracy?.fault) },
       { title: "SHA-1", text: ({ sha1 }) => formats.text(sha1) },
@@ -76,8 +91,9 @@
     return [file, formats.isNumber(samples) ? formats.plural(samples, "sample") : null].filter(Boolean).join(", ");
   }
 
-  function origin({ machine, data, command, date, tsq, torch }) {
+  function origin({ machine, data, command, date, tsq, torch, models }) {
     const entries = [
+      ...outputEntries(models ?? []),
       ["Machine", machineText(machine ?? {})],
       ["Data", dataText(data ?? {})],
       ["Command", command ? make("code", {}, command) : ""],
