@@ -17,7 +17,7 @@
 #include "observers/observer_module.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
-#include "passes/place/passes.h"
+#include "passes/place/idle_observers.h"
 
 namespace tsq::passes {
 namespace {
@@ -177,7 +177,7 @@ class ConvertEqualization {
 
 bool convert_equalization(Model& model, const PassContext& context) {
   if (!ConvertEqualization(model).run()) return false;
-  drop_idle_observers(model, context);  // K-03 holds for those too that multiplications read now
+  take_idle_observers_away(model, context);  // K-03 holds for those too that multiplications read now
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "match/qconfig_lookup.h"
+#include "passes/rewrite/lifted_products.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
@@ -14,9 +15,9 @@ bool finds_a_qconfig(const ir::Model& model, const QConfigMapping& mapping) {
 }
 
 /// A product becomes a layer only where the mapping has a QConfig for that.
-bool lifts_a_product(const ir::Model& model, const PassContext& context) {
+bool lifts_a_product(const ir::Model& model, const QConfigMapping& mapping) {
   ir::Model tried = model.copy();
-  return lift_products(tried, context);
+  return put_layers_for_products(tried, mapping);
 }
 
 }  // namespace
@@ -24,7 +25,7 @@ bool lifts_a_product(const ir::Model& model, const PassContext& context) {
 bool find_whether_quantized(ir::Model& model, const PassContext& context) {
   if (model.is_quantized) return false;
   model.is_quantized =
-      finds_a_qconfig(model, context.mapping) || (!context.trains && lifts_a_product(model, context));
+      finds_a_qconfig(model, context.mapping) || (!context.trains && lifts_a_product(model, context.mapping));
   return model.is_quantized;
 }
 

@@ -1,6 +1,7 @@
 // Bias correction with what rounding was seen to add to each layer's sums, where the samples are known.
 
 #include "ir/analysis.h"
+#include "passes/weights/equal_parameters.h"
 #include "passes/weights/layer_bias.h"
 #include "passes/weights/mean_errors.h"
 #include "passes/weights/passes.h"
@@ -20,7 +21,7 @@ bool correct_mean_errors(ir::Model& model, const PassContext& context) {
     take_off_bias(*weighted, error->second);
     has_changed = true;
   }
-  if (has_changed) share_parameters(model, context);
+  if (has_changed) join_equal_parameters(model);
   return has_changed;
 }
 

@@ -25,7 +25,7 @@
 #include "ir/quantize_operators.h"
 #include "operators/error_passage.h"
 #include "passes/context/nodes.h"
-#include "passes/weights/passes.h"
+#include "passes/weights/equal_parameters.h"
 #include "torchscript/emit.h"
 
 namespace tsq::passes {
@@ -210,10 +210,9 @@ torch::jit::Module compared_module(const Model& source, const std::vector<Layer>
 }
 
 /// The shifts of each layer, by the nodes that call it.
-std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Model& exact,
-                                                                        const PassContext& context) {
+std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Model& exact) {
   Model model = exact.copy();
-  share_parameters(model, context);  // passes that scale channels have made a weight for each call
+  join_equal_parameters(model);  // passes that scale channels have made a weight for each call
   // A matrix and its transpose lie in the same memory.
   std::map<std::pair<const void*, std::vector<int64_t>>, std::shared_ptr<Shifts>> by_weight;
   std::unordered_map<std::string, std::shared_ptr<Shifts>> by_node;
@@ -228,12 +227,12 @@ std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Mo
   return by_node;
 }
 
-std::vector<Layer> layers_of(const Model& exact, const Model& rounded, const PassContext& context) {
+std::vector<Layer> layers_of(const Model& exact, const Model& rounded) {
   const auto nodes = ir::nodes_in_order(*rounded.graph);
   std::vector<Layer> layers;
   if (std::ranges::none_of(nodes, [](const Node* node) { return node->kind() == ir::kQuantize; }))
     return layers;
-  const auto shifts = shifts_by_node(exact, context);
+  const auto shifts = shifts_by_node(exact);
   for (const Node* node : nodes) {
     const ir::Weighted* weighted = weighted_at(rounded, node);
     if (!has_int8_weight(weighted)) continue;
@@ -258,7 +257,7 @@ void run(torch::jit::Module& module, const Sample& sample, const Run& run) {
 
 std::map<std::string, at::Tensor> mean_errors(const Model& exact, const Model& rounded,
                                               const PassContext& context) {
-  std::vector<Layer> layers = layers_of(exact, rounded, context);
+  std::vector<Layer> layers = layers_of(exact, rounded);
   if (layers.empty() || context.samples.empty()) return {};
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   torch::jit::Module exact_module = compared_module(exact, layers);
