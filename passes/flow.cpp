@@ -138,9 +138,9 @@ constexpr FlowRow kFlow[] = {
     {"check_trained", Room::Train, Step::Place, Takes::Training, check_trained, "refuses NaN and infinity that training has left"},
     {"finish_training", Room::Train, Step::Place, Takes::Training, finish_training, "qat.ConvBnReLU2d(x) → ConvReLU2d(x) with the ranges that training found"},
 
-    {"settle_methods", Room::Ranges, Step::Place, Takes::All, settle_methods, "methods that saw no data take the ranges of forward"},
+    {"settle_methods", Room::Ranges, Step::Place, Takes::All, settle_methods, "methods that saw no data take the ranges of the same values in forward"},
     {"batch_inputs", Room::Ranges, Step::Place, Takes::All, batch_inputs, "conv(x) of one sample → squeeze(conv(unsqueeze(x, 0)), 0)"},
-    {"settle_unreached", Room::Ranges, Step::Place, Takes::Best, settle_unreached, "branches that no sample entered → the ranges of another call, or none"},
+    {"settle_unreached", Room::Ranges, Step::Place, Takes::Best, settle_unreached, "branches that no sample entered → the ranges of the same values elsewhere, or none"},
     {"drop_observed_clamps", Room::Ranges, Step::Place, Takes::Best, drop_observed_clamps, "hardswish(observer(clamp(x))) → hardswish(observer(x))"},
     {"take_channel_statistics", Room::Ranges, Step::Place, Takes::Best, take_channel_statistics, "conv(channel_observer(x)) → conv(x) that knows its channels"},
     {"take_input_products", Room::Ranges, Step::Place, Takes::Best, take_input_products, "observers of products → layers that know their inputs' products"},

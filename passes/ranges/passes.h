@@ -5,8 +5,8 @@
 /// What calibration has found, and for whom.
 namespace tsq::passes {
 
-/// Methods beside forward that no calibration data reached have the ranges of forward where they run the same
-/// code of the same modules. What forward does not run is as settle_unreached leaves it.
+/// Methods beside forward that no calibration data reached have the ranges of forward where the same
+/// operators, in the same fused form, make the same values. All else is as settle_unreached leaves it.
 ///   forward: y = linear(obs1(x)); encode: y = linear(obs2(x)), no data in obs2   →   encode: y =
 ///   linear(obs1(x))
 bool settle_methods(ir::Model& model, const PassContext& context);
@@ -17,9 +17,9 @@ bool settle_methods(ir::Model& model, const PassContext& context);
 bool batch_inputs(ir::Model& model, const PassContext& context);
 
 /// Operators that no calibration data reached have no ranges: those in branches that no sample entered.
-/// Another call of a layer that was calibrated keeps the int8 weight: a linear layer finds the range of its
-/// input when the model runs, a convolution has the ranges of the call that was calibrated. Nothing is
-/// rounded for all else, whose records say NotReached. Nothing where nothing was calibrated.
+/// They have those of the same values elsewhere (same_values.h). A linear layer of which another call was
+/// calibrated keeps the int8 weight and finds the range of its input when the model runs. Nothing is rounded
+/// for all else, whose records say NotReached. Nothing where nothing was calibrated.
 ///   if c: y = obs1(linear1(x)) else: y = obs2(linear2(x)), no data in obs2
 ///     →   if c: y = obs1(linear1(x)) else: y = linear2(x)
 bool settle_unreached(ir::Model& model, const PassContext& context);

@@ -1,10 +1,12 @@
-// Ranges for operators that no calibration sample reached: those of another call of their layer, or none.
+// Ranges for operators that no calibration sample reached: those of the same values elsewhere, found when the
+// model runs, or none.
 
 #include "passes/ranges/settle_unreached.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,22 +15,22 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/methods.h"
+#include "ir/reasons.h"
 #include "observers/observer_module.h"
 #include "operators/weighted.h"
 #include "passes/context/nodes.h"
 #include "passes/ranges/calls_of_layer.h"
 #include "passes/ranges/passes.h"
+#include "passes/ranges/same_values.h"
 
 namespace tsq::passes {
 namespace {
 
 using torch::jit::Block;
 
-constexpr const char* kFindsRange =
-    "no calibration sample reached it: the range of its input is found when the model runs";
 constexpr const char* kHasNoFiniteValue = "what it met in calibration was NaN or infinite";
 constexpr const char* kTakesRange =
-    "no calibration sample reached it: it has the ranges of another call of its layer";
+    "no calibration sample reached it: it has the ranges of another call of its layer with the same input";
 
 bool is_within(const Node* node, const Block* block) {
   while (node != nullptr && node->owningBlock() != block) node = node->owningBlock()->owningNode();
@@ -57,6 +59,11 @@ class Unreached {
     std::ranges::copy_if(nodes_, std::back_inserter(found), [&](Node* node) { return is_unreached(node); });
     std::ranges::copy_if(nodes_, std::back_inserter(calibrated_),
                          [&](const Node* node) { return layer(node) != nullptr && !is_unreached(node); });
+    if (!in_methods_) {
+      take_ranges_of_same_values(model_, [&](const Node* node) {
+        return std::ranges::any_of(blocks_, [&](const Block* block) { return is_within(node, block); });
+      });
+    }
     for (Node* node : found) settle(node);
     const bool dropped = drop_observers();
     return !found.empty() || dropped;
@@ -105,9 +112,13 @@ class Unreached {
   }
 
   [[nodiscard]] bool lacks_range(const Node* node) const {
-    std::set<std::size_t> needed = observers_after(node);
-    needed.merge(observers_before(node));
-    return std::ranges::any_of(needed, [&](std::size_t index) { return !saw(index); });
+    return std::ranges::any_of(observers_of(node), [&](std::size_t index) { return !saw(index); });
+  }
+
+  [[nodiscard]] std::set<std::size_t> observers_of(const Node* node) const {
+    std::set<std::size_t> found = observers_after(node);
+    found.merge(observers_before(node));
+    return found;
   }
 
   [[nodiscard]] std::set<std::size_t> observers_after(const Node* node) const {
@@ -147,9 +158,7 @@ class Unreached {
 
   /// What is only ever NaN has no range in another call either, and none when the model runs.
   [[nodiscard]] bool met_non_finite(const Node* node) const {
-    std::set<std::size_t> observers = observers_after(node);
-    observers.merge(observers_before(node));
-    return std::ranges::any_of(observers, [&](std::size_t index) {
+    return std::ranges::any_of(observers_of(node), [&](std::size_t index) {
       return tensors_not_finite(model_.observers[index].module.value()) > 0;
     });
   }
@@ -157,65 +166,26 @@ class Unreached {
   void settle(Node* node) {
     const bool is_non_finite = met_non_finite(node);
     if (is_non_finite) note(node, kHasNoFiniteValue);
-    if (const Node* twin = is_non_finite ? nullptr : calibrated_call(node)) {
-      if (finds_range_when_run(node)) {
-        read_exact_values(node);
-        quantize_when_run(node);
-        return note(node, kFindsRange);
-      }
-      if (take_ranges(node, twin)) return note(node, kTakesRange);
-    }
+    if (!is_non_finite && !observers_of(node).empty() && !lacks_range(node)) return note(node, kTakesRange);
     read_exact_values(node);
+    if (!is_non_finite && was_calibrated_elsewhere(node) && finds_range_when_run(node)) {
+      quantize_when_run(node);
+      return note(node, ir::range_found_when_run(ir::method_of(node)));
+    }
     ir::record_for(model_, node).reason = ir::Reason::NotReached;
   }
 
-  void note(const Node* node, const char* text) {
-    if (Decision* decision = ir::decision_of(model_, node)) decision->notes.emplace_back(text);
+  void note(const Node* node, std::string text) {
+    if (Decision* decision = ir::decision_of(model_, node)) decision->notes.push_back(std::move(text));
   }
 
-  /// Another call of the same layer, which data reached; null where there is none.
-  [[nodiscard]] const Node* calibrated_call(const Node* node) const {
-    if (layer(node) == nullptr || node->inputs().size() != 1) return nullptr;
-    const auto found = std::ranges::find_if(calibrated_, [&](const Node* other) {
+  /// Whether data reached another call of the same layer.
+  [[nodiscard]] bool was_calibrated_elsewhere(const Node* node) const {
+    if (layer(node) == nullptr || node->inputs().size() != 1) return false;
+    return std::ranges::any_of(calibrated_, [&](const Node* other) {
       return other->inputs().size() == 1 &&
              are_of_one_layer(ir::call_of(model_, other), ir::call_of(model_, node));
     });
-    return found == calibrated_.end() ? nullptr : *found;
-  }
-
-  /// What a call of a layer reads and returns has the ranges of another call. False where that one has no
-  /// range for its input.
-  bool take_ranges(Node* node, const Node* twin) {
-    const Node* from = range_before(twin);
-    Node* to = range_before(node);
-    if (from == nullptr || to == nullptr) return false;
-    take_range(to, from);
-    const Node* given = range_after(twin);
-    if (Node* gives = range_after(node); given != nullptr && gives != nullptr) take_range(gives, given);
-    return true;
-  }
-
-  void take_range(Node* to, const Node* from) const {
-    if (saw(ir::observer_index(from)) && !saw(ir::observer_index(to)))
-      ir::set_observer_index(to, ir::observer_index(from));
-  }
-
-  [[nodiscard]] bool finds_a_range(const Node* node) const {
-    return ir::is_observer(node) && finds_qparams(ir::observer_of(model_, node).spec);
-  }
-
-  [[nodiscard]] Node* range_before(const Node* node) const {
-    for (const Value* value = node->input(0); ir::is_observer(value->node());
-         value = value->node()->input(0)) {
-      if (finds_a_range(value->node())) return const_cast<Node*>(value->node());
-    }
-    return nullptr;
-  }
-
-  [[nodiscard]] Node* range_after(const Node* node) const {
-    const auto users = ir::users(node->output());
-    const auto found = std::ranges::find_if(users, [&](const Node* user) { return finds_a_range(user); });
-    return found == users.end() ? nullptr : *found;
   }
 
   /// What comes from outside may be observed there: only what comes out of a kernel is rounded already.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/range_when_run.h"
+
 namespace tsq::ir {
 namespace {
 
@@ -14,6 +16,7 @@ struct Row {
   std::string_view remedy{};
 };
 
+constexpr std::string_view kBetween = "computed in float between dequantize and quantize: ";
 constexpr std::string_view kUseFx = "nothing, or use --recipe fx";
 
 constexpr std::array kRows{
@@ -69,8 +72,18 @@ Explanation explanation_of(Reason reason, std::string_view detail) {
   return {.reason = fmt::format(fmt::runtime(row->sentence), detail), .remedy = std::string(row->remedy)};
 }
 
-std::string between_roundings(std::string_view why) {
-  return fmt::format("computed in float between dequantize and quantize: {}", why);
+std::string range_found_when_run(std::string_view method) {
+  if (method.empty()) return fmt::format("{}no calibration sample reached it", kRangeWhenRun);
+  return fmt::format(
+      "{}no calibration sample reached method '{}', and forward does not run the same; calibrate by calling "
+      "it (--method)",
+      kRangeWhenRun, method);
+}
+
+std::string between_roundings(std::string_view why) { return fmt::format("{}{}", kBetween, why); }
+
+std::string without_roundings(std::string_view sentence) {
+  return std::string(sentence.starts_with(kBetween) ? sentence.substr(kBetween.size()) : sentence);
 }
 
 }  // namespace tsq::ir

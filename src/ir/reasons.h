@@ -17,7 +17,13 @@ struct Explanation {
 /// `detail` is the sentence.
 [[nodiscard]] Explanation explanation_of(Reason reason, std::string_view detail = {});
 
+/// The note of an operator that no sample reached and whose range is found when it runs (kRangeWhenRun).
+/// Empty: it is in forward.
+[[nodiscard]] std::string range_found_when_run(std::string_view method);
+
 /// The sentence for an operator that is placed as Reference.
 [[nodiscard]] std::string between_roundings(std::string_view why);
+/// The sentence where the roundings around the operator are gone.
+[[nodiscard]] std::string without_roundings(std::string_view sentence);
 
 }  // namespace tsq::ir

@@ -78,6 +78,39 @@ TEST(SettleMethods, WhatForwardDoesNotRunStaysFloat) {
   EXPECT_TRUE(ir::record_of(model, call_node(model, "first"))->observed);
 }
 
+TEST(SettleMethods, WhatALayerMakesOfOtherValuesHasNoRange) {
+  auto [model, context] = with_method(
+      "def forward(self, x):\n  return self.second.forward(torch.relu(self.first.forward(x)))\n"
+      "def raw(self, x):\n  return self.second.forward(self.first.forward(x))\n");
+  const std::size_t observers = observers_of_methods(model, /*with_data=*/false);
+  EXPECT_TRUE(passes::settle_methods(model, context));
+  EXPECT_EQ(observers, 3U);
+  EXPECT_EQ(observers_of_methods(model, /*with_data=*/true), 2U)
+      << "x and first(x), of which FX fuses no torch.relu";
+  EXPECT_EQ(observers_of_methods(model, /*with_data=*/false), 0U);
+  EXPECT_TRUE(passes::leave_unreached(model, context));
+}
+
+TEST(SettleMethods, AnArgumentOfWhichForwardHasNoneHasNoRange) {
+  auto [model, context] = with_method(
+      "def forward(self, x):\n  return self.second.forward(torch.relu(self.first.forward(x)))\n"
+      "def second_alone(self, x):\n  return self.second.forward(x)\n");
+  EXPECT_TRUE(passes::settle_methods(model, context));
+  EXPECT_EQ(observers_of_methods(model, /*with_data=*/true), 0U);
+  EXPECT_EQ(observers_of_methods(model, /*with_data=*/false), 0U);
+}
+
+TEST(SettleMethods, TheSameOperatorsOfTheSameArgumentHaveTheRangesOfForward) {
+  auto [model, context] = with_method(
+      "def forward(self, x, scale: float = 2.0):\n"
+      "  y = torch.relu(self.first.forward(x.flip([3])))\n"
+      "  return self.second.forward(y + x) * scale\n"
+      "def tail(self, y):\n"
+      "  z = torch.relu(self.first.forward(y))\n  return self.second.forward(y + z), z\n");
+  EXPECT_TRUE(passes::settle_methods(model, context));
+  EXPECT_GE(observers_of_methods(model, /*with_data=*/true), 2U) << "y and z";
+}
+
 /// The observer of what a layer returns.
 std::size_t range_of(const ir::Model& model, const char* layer) {
   return ir::observer_index(testing::output_observer(call_node(model, layer)));

@@ -11,6 +11,7 @@
 #include <regex>
 #include <set>
 
+#include "base/range_when_run.h"
 #include "base/text.h"
 #include "cli/printing/json_list.h"
 
@@ -49,6 +50,12 @@ std::string without_names(const std::string& reason) {
 /// Operators on tensors that stayed float; sizes and numbers have nothing to quantize.
 bool is_float(const Decision& decision) { return !decision.quantized && decision.on_tensors; }
 
+void add(Reason& group, const Decision& decision) {
+  group.operators.push_back(decision.layer.empty() ? decision.op : decision.layer);
+  group.kinds.push_back(decision.layer.empty() ? decision.op
+                                               : fmt::format("{} '{}'", decision.op, decision.layer));
+}
+
 /// The reasons for float operators, the most frequent first: the exact ones, or (`alike`) those that are
 /// alike as one.
 std::vector<Reason> reasons(const Report& report, bool alike) {
@@ -61,12 +68,24 @@ std::vector<Reason> reasons(const Report& report, bool alike) {
     if (is_new) groups.push_back({.text = decision.reason, .operators = {}, .kinds = {}});
     Reason& group = groups[place->second];
     if (alike && group.text != decision.reason) group.text = without_names(group.text);
-    group.operators.push_back(decision.layer.empty() ? decision.op : decision.layer);
-    group.kinds.push_back(decision.layer.empty() ? decision.op
-                                                 : fmt::format("{} '{}'", decision.op, decision.layer));
+    add(group, decision);
   }
   std::ranges::stable_sort(groups, std::ranges::greater(),
                            [](const Reason& reason) { return reason.operators.size(); });
+  return groups;
+}
+
+/// What is said of quantized operators whose range is found when they run, and of how many.
+std::vector<Reason> ranges_when_run(const Report& report) {
+  std::vector<Reason> groups;
+  for (const Decision& decision : report.decisions) {
+    for (const std::string& note : decision.notes) {
+      if (!decision.quantized || !note.starts_with(kRangeWhenRun)) continue;
+      auto group = std::ranges::find(groups, note, &Reason::text);
+      if (group == groups.end()) group = groups.insert(group, {.text = note, .operators = {}, .kinds = {}});
+      add(*group, decision);
+    }
+  }
   return groups;
 }
 
@@ -128,13 +147,16 @@ std::string saturation_text(const Report& report) {
 }  // namespace
 
 nlohmann::json operator_summary(const Report& report) {
-  nlohmann::json groups =
-      json_list(reasons(report, /*alike=*/false), [](const Reason& reason) -> nlohmann::json {
-        return {{"reason", reason.text}, {"count", reason.operators.size()}, {"operators", reason.operators}};
-      });
+  const auto listed = [](const std::vector<Reason>& groups) {
+    return json_list(groups, [](const Reason& reason) -> nlohmann::json {
+      return {{"reason", reason.text}, {"count", reason.operators.size()}, {"operators", reason.operators}};
+    });
+  };
   nlohmann::json summary = {{"quantized", quantized_count(report)},
                             {"float", float_count(report)},
-                            {"float_reasons", std::move(groups)}};
+                            {"float_reasons", listed(reasons(report, /*alike=*/false))}};
+  if (const auto when_run = ranges_when_run(report); !when_run.empty())
+    summary["ranges_when_run"] = listed(when_run);
   if (const Totals sums = totals(report); sums.macs > 0) summary["int8_macs_share"] = sums.macs_share();
   return summary;
 }
@@ -152,6 +174,10 @@ std::string operator_summary_text(const Report& report, std::string_view all) {
     std::size_t more = 0;
     for (std::size_t i = kReasonsShown; i < groups.size(); ++i) more += groups[i].operators.size();
     text += fmt::format("             … and {} more; {} lists all\n", more, all);
+  }
+  for (const Reason& when_run : ranges_when_run(report)) {
+    text += fmt::format("             of {} quantized {} ({})\n", when_run.operators.size(), when_run.text,
+                        some_names(when_run.kinds));
   }
   if (const Totals sums = totals(report); sums.macs > 0)
     text += fmt::format("  compute    {}\n", sums.macs_text("the multiply-accumulates"));

@@ -153,6 +153,15 @@ TEST_P(Branches, AConvolutionInABranchWithoutDataHasTheRangesOfItsOtherCall) {
   EXPECT_EQ(testing::count(quantized, "aten::conv2d"), 0);
 }
 
+TEST_P(Branches, AConvolutionInABranchWithoutDataThatReadsOtherValuesStaysFloat) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  const Module model =
+      with_a_branch(testing::conv2d(3, 8, 3), testing::conv2d(3, 8, 3), "self.common.forward(x * 5.0)");
+  const auto samples = of_first_branch({2, 3, 8, 8});
+  EXPECT_GT(sqnr_of_second(model, best(model, samples), samples[0][0].toTensor()), 100);
+}
+
 TEST_P(Branches, AModelOfWhichSamplesReachNothingIsCalibratedAllTheSame) {
   Module model = testing::user_module("Unreached");
   model.register_module("layer", testing::linear(8, 8));

@@ -254,7 +254,9 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
 
 bool has_float_weights(const Module& module) {
   for (const auto& attribute : module.named_attributes()) {
-    if (attribute.value.isTensor()) return true;  // others are packed
+    if (!attribute.value.isTensor()) continue;  // packed
+    const at::Tensor& tensor = attribute.value.toTensor();
+    if (tensor.is_floating_point() && tensor.dim() > 1) return true;
   }
   return false;
 }
@@ -286,6 +288,35 @@ TEST(ControlFlow, MethodsRunInInt8WhatForwardRunsByItsRanges) {
       EXPECT_GT(sqnr(wanted, result.run_method(method, x).toTensor()), 28) << method;
     }
   }
+}
+
+TEST(ControlFlow, MethodsThatRunTheSameLayersAnotherWayFindTheirRangesWhenTheyRun) {
+  Module model = two_layers("OtherWay");
+  model.define(
+      "def forward(self, x):\n  return self.second.forward(torch.relu(self.first.forward(x)))\n"
+      "def raw(self, x):\n  return self.second.forward(self.first.forward(x))\n"
+      "def tail(self, x):\n  return self.second.forward(x * 40.0)\n");
+  model.eval();
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend);
+  calibrate(prepared, rows({4, 4, 4}));
+  Report report;
+  Module result = reloaded(testing::lowered(convert_to_reference(prepared, backend), backend, &report));
+  EXPECT_FALSE(has_float_weights(result)) << result.dump_to_str(true, true, true);
+  const at::Tensor x = rows({3}).front()[0].toTensor();
+  for (const std::string method : {"forward", "raw", "tail"}) {
+    EXPECT_GT(sqnr(model.run_method(method, x).toTensor(), result.run_method(method, x).toTensor()), 28)
+        << method;
+  }
+  const auto names = [&](const std::string& method) {
+    return std::ranges::count_if(report.decisions, [&](const Decision& decision) {
+      return std::ranges::any_of(decision.notes, [&](const std::string& note) {
+        return note.find("method '" + method + "'") != std::string::npos;
+      });
+    });
+  };
+  EXPECT_EQ(names("raw"), 2);
+  EXPECT_EQ(names("tail"), 1);
 }
 
 TEST(ControlFlow, WhatForwardDoesNotRunStaysFloatInMethodsAndIsNamed) {
