@@ -216,6 +216,7 @@ constexpr FlowRow kFlow[] = {
 
     {"view_any_layout", Room::Pack, Step::Lower, Takes::All, view_any_layout, "view(dequantize(y)) → reshape(dequantize(y))"},
     {"explain_unlowered", Room::Pack, Step::Lower, Takes::All, explain_unlowered, "why an operator has no kernel, for the report"},
+    {"drop_unread_roundings", Room::Pack, Step::Lower, Takes::Best, drop_unread_roundings, "linear(dequantize(quantize(x))) → linear(x)", false, falls_back},
     {"round_constants", Room::Pack, Step::Lower, Takes::All, round_constants, "dequantize(quantize(constant)) → the rounded constant"},
     {"fold_packed_weights", Room::Pack, Step::Lower, Takes::All, fold_packed_weights, "weights computed from parameters → packed weights"},
     {"hold_weights_once", Room::Pack, Step::Lower, Takes::All, hold_weights_once, "packed params of one weight, which saving would copy → packed of it at load"},

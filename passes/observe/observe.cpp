@@ -21,7 +21,11 @@ namespace {
 class Observe {
  public:
   Observe(Model& model, const PassContext& context)
-      : model_(model), infos_(model, context), insertion_(model, infos_), report_(model, context) {
+      : model_(model),
+        infos_(model, context),
+        insertion_(model, infos_),
+        report_(model, context),
+        is_best_(context.options.recipe == Recipe::Best) {
     refuse_matches();
   }
 
@@ -63,6 +67,10 @@ class Observe {
     const MaybeQConfig qconfig = qconfig_of(model_, node);
     if (match == nullptr || !qconfig || !refusals(infos_, *match, qconfig).empty())
       return OutputObserver::None;
+    // Read as float, a refused layer fits the DTypeConfigs that name a dtype for the weight alone. FX takes
+    // it for observed then, and observes nothing.
+    if (is_best_ && first_refusals_.contains(match) && !resolve(qconfig->activation).is_dynamic)
+      return OutputObserver::None;
     ir::NodeRecord& record = *ir::record_of(model_, node);
     record.observed = true;
     record.is_root = node == match->root;
@@ -90,6 +98,7 @@ class Observe {
   ObservationReport report_;
   std::unordered_map<const ir::Match*, std::vector<std::string>>
       first_refusals_;  ///< by what the user has configured
+  bool is_best_;
 };
 
 }  // namespace

@@ -19,6 +19,11 @@ bool explain_unlowered(ir::Model& model, const PassContext& context);
 /// Weights that are computed from parameters alone are packed now, not at every run (L-07).
 bool fold_packed_weights(ir::Model& model, const PassContext& context);
 
+/// Roundings that no kernel reads as bytes, around operators for which the engine turned out to have no
+/// kernel.
+///   linear(dequantize(quantize(x)))   →   linear(x), where quantize(x) has no other reader
+bool drop_unread_roundings(ir::Model& model, const PassContext& context);
+
 /// Constants that the graph would quantize or dequantize in each run are rounded now: the weights of layers
 /// that got no kernel, and constants in front of other operators.
 ///   linear(x, dequantize(quantize(w)))   →   linear(x, w')

@@ -43,7 +43,16 @@ class RoundedWeights {
   std::vector<std::pair<ir::Weighted, at::Tensor>> rounded_;
 };
 
-bool round_weights_of_layers(Model& model) {
+/// Whether a layer that got no kernel is computed with its weight as it was: nothing after it was corrected
+/// for a rounding of it, where ranges are found when the model runs.
+bool keeps_exact_weight(const Model& model, const PassContext& context, const Node* layer) {
+  const ir::NodeRecord* record = ir::record_of(model, layer);
+  return context.options.recipe == Recipe::Best && !context.trains && record != nullptr &&
+         record->reason != ir::Reason::KeptReference && record->lookup.qconfig &&
+         resolve(record->lookup.qconfig->activation).is_dynamic;
+}
+
+bool round_weights_of_layers(Model& model, const PassContext& context) {
   bool has_changed = false;
   RoundedWeights weights;
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
@@ -51,7 +60,12 @@ bool round_weights_of_layers(Model& model) {
     if (weighted == nullptr || !weighted->weight_qparams ||
         weighted->weight_qparams->dtype == c10::ScalarType::Half)
       continue;
-    weights.round(*weighted);
+    if (keeps_exact_weight(model, context, node)) {
+      weighted->weight_qparams.reset();
+      weighted->group_size = 0;
+    } else {
+      weights.round(*weighted);
+    }
     has_changed = true;
   }
   return has_changed;
@@ -74,8 +88,8 @@ bool fold(Model& model, std::span<const c10::Symbol> kinds) {
 
 }  // namespace
 
-bool round_constants(Model& model, const PassContext& /*context*/) {
-  const bool has_rounded = round_weights_of_layers(model);
+bool round_constants(Model& model, const PassContext& context) {
+  const bool has_rounded = round_weights_of_layers(model, context);
   // What is dequantized at once is not kept as bytes, too.
   const bool has_dequantized = fold(model, std::array{ir::kDequantize});
   const bool has_quantized = fold(model, std::array{ir::kQuantize, ir::kQuantizePerChannel});

@@ -135,6 +135,26 @@ std::size_t weighted_calls(const ir::Model& model) {
       model.calls, [](const ir::ModuleCall& call) { return ir::weighted_of(call) != nullptr; }));
 }
 
+/// Whether recipe best has made nothing of a model. It rewrites graphs for int8 alone: then the result is the
+/// model as it was, bit for bit.
+bool is_as_it_was(const Stage& stage, const LoweringOptions& options, const Report& report) {
+  return stage.options.recipe == Recipe::Best && !stage.trains && stage.standalone.empty() &&
+         options.float_dtype == c10::ScalarType::Float && options.kept_reference.empty() &&
+         std::ranges::none_of(report.decisions, &Decision::quantized);
+}
+
+/// A model of which a mapping quantizes nothing is not rewritten.
+Module unchanged_module(const Stage& stage) {
+  Stage unchanged{.float_model = stage.float_model,
+                  .backend = stage.backend,
+                  .options = stage.options,
+                  .preserved_attributes = stage.preserved_attributes};
+  const PassContext context = context_of(unchanged);
+  for (const Step step : {Step::Fuse, Step::Match, Step::Observe, Step::Place, Step::Convert, Step::Lower})
+    detail::run(step, unchanged.model, context);
+  return module_of(unchanged, torchscript::Layout::Flat);
+}
+
 }  // namespace
 
 void run(Step step, ir::Model& model, const PassContext& context, std::vector<PassRun>* log) {
@@ -214,7 +234,10 @@ Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
     child->report = lowered.report();
     set_standalone_modules(stage.model, path, lowered.module());
   }
-  return Lowered(module_of(stage, torchscript::Layout::Flat), report_of(stage));
+  Report report = report_of(stage);
+  Module module = is_as_it_was(stage, options, report) ? unchanged_module(stage)
+                                                       : module_of(stage, torchscript::Layout::Flat);
+  return Lowered(std::move(module), std::move(report));
 }
 
 std::map<std::string, at::Tensor> mean_errors_of(const Stage& prepared) {

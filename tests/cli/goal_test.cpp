@@ -151,9 +151,9 @@ TEST_F(Goals, TheTextTellsWhatWasTried) {
 }
 
 TEST_F(Goals, OutOfReachTellsTheBest) {
-  // Folding the batch norm changes the last bits: even in float the SQNR has an end.
+  // FX folds the batch norm, which changes the last bits: even in float the SQNR has an end.
   Words words = quantize_arguments();
-  words.insert(words.end(), {"--min-sqnr", "1e9"});
+  words.insert(words.end(), {"--min-sqnr", "1e9", "--recipe", "fx"});
   expect_refusal(words, 1, {"no model reaches the goal", "SQNR", "the best, all float", "has"});
   expect_refusal(quantize({"--eval", "case {} in *chain.pt) echo 1;; *) echo 0.5;; esac"}), 1,
                  {"no model reaches the goal", "at least 0.99", "0.5"});
@@ -193,7 +193,7 @@ TEST_F(Goals, OptionsOfSensitivityThatDoNotGoTogether) {
   expect_refusal({"sensitivity", path("chain.pt"), "--calib", path("rows.pt"), "--min-sqnr", "20"}, 2,
                  {"--output"});
   expect_refusal({"sensitivity", path("model.pt"), "--calib", path("data.pt"), "--min-sqnr", "1e9",
-                  "--output", path("q.json")},
+                  "--output", path("q.json"), "--recipe", "fx"},
                  1, {"out of reach", "with all layers in float"});
   expect_refusal(command("sensitivity", {"--samples", "0"}), 2, {"--samples"});
 }

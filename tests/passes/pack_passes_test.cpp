@@ -8,6 +8,7 @@
 #include "backends/kernels/engine_packing.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "operators/clamp_bounds.h"
 #include "passes/pack/passes.h"
 #include "support/calibrated_model.h"
 #include "support/graph_model.h"
@@ -243,6 +244,47 @@ TEST(HoldWeightsOnce, PackedParamsOfOneWeightArePackedOfItAtLoad) {
 TEST(HoldWeightsOnce, PackedParamsOfOtherWeightsStay) {
   ir::Model model = two_packed(context_for_fbgemm(), {quantized(), quantized()});
   EXPECT_FALSE(passes::hold_weights_once(model, context_for_fbgemm()));
+}
+
+/// x, rounded, read by `readers`.
+ir::Model read_rounded(const std::string& readers) {
+  return model_of_graph("%x : Tensor", R"(
+  %q : Tensor = aten::quantize_per_tensor(%x, %scale, %zero, %quint8)
+  %d : Tensor = aten::dequantize(%q)
+)" + readers);
+}
+
+TEST(DropUnreadRoundings, WhatNoKernelReadsAsBytesIsNotRounded) {
+  ir::Model model = read_rounded("  %y : Tensor = aten::cos(%d)\n  return (%y)\n");
+  ir::NodeRecord& record = testing::quantized_record(model, "y");
+  record.placement = Placement::Reference;
+  record.decision.reason = "computed in float between dequantize and quantize: no engine has a kernel";
+  EXPECT_TRUE(passes::drop_unread_roundings(model, {}));
+  EXPECT_EQ(count(model, "aten::quantize_per_tensor") + count(model, "aten::dequantize"), 0U);
+  EXPECT_EQ(model.records.front().placement, Placement::Float);
+  EXPECT_EQ(model.records.front().decision.reason, "no engine has a kernel");
+  EXPECT_FALSE(passes::drop_unread_roundings(model, {}));
+}
+
+TEST(DropUnreadRoundings, WhatAKernelReadsToo) {
+  ir::Model model = read_rounded(
+      "  %y : Tensor = aten::cos(%d)\n  %z : Tensor = quantized::hardswish(%q, %scale, %zero)\n"
+      "  %e : Tensor = aten::dequantize(%z)\n  return (%y, %e)\n");
+  EXPECT_FALSE(passes::drop_unread_roundings(model, {}));
+  EXPECT_EQ(count(model, "aten::dequantize"), 2U);
+}
+
+TEST(DropUnreadRoundings, WhatTheCallerWantsAsInTheReferenceStays) {
+  ir::Model model = read_rounded("  %y : Tensor = aten::cos(%d)\n  return (%y)\n");
+  testing::quantized_record(model, "y").reason = ir::Reason::KeptReference;
+  EXPECT_FALSE(passes::drop_unread_roundings(model, {}));
+}
+
+TEST(DropUnreadRoundings, AClampForWhichTheRangeStoodComesBack) {
+  ir::Model model = read_rounded("  %y : Tensor = aten::cos(%d)\n  return (%y)\n");
+  operators::set_cut_off(node_named(model, "q"), {.lowest = 0, .highest = 6});
+  EXPECT_TRUE(passes::drop_unread_roundings(model, {}));
+  EXPECT_EQ(count(model, "aten::clamp"), 1U);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Quantizes random models, scripted and traced, as the command does, and runs the results on data that it has not seen.
 
 Each result must be written, load and run in stock TorchScript, have the structure, dtypes and shapes of what its float file returns, be finite where
-that is, and keep 20 dB on half of the samples or have a warning of its accuracy; the results of the scripted and of the traced file of a model must be
+that is, and keep 20 dB on half of the samples or have a warning of its accuracy; where nothing is quantized, it must be what float returns, bit for bit. The results of the scripted and of the traced file of a model must be
 alike where both files compute the same.
 
   run.py --serve build/release/bin/serve_commands --count 300 --seed 1
@@ -128,6 +128,8 @@ class Trial:
         for index, want, have in zip(tests, expected, got[1:]):
             compare(index, want, have)
         self.db = decibels(expected, got[1:])
+        if self.setting.recipe == "best" and self.summary["operators"]["quantized"] == 0:
+            same(tests, expected, got[1:])
         # The command promises as much for 19 of 20 further samples: half of the few here do by far.
         median = statistics.median(decibels([want], [have]) for want, have in zip(expected, got[1:]))
         if median < ENOUGH and not self.warns() and not self.files.amplifies:
@@ -155,6 +157,14 @@ def compare(index: int, want, have) -> None:
     for a, b in zip(leaves(want), leaves(have)):
         if isinstance(a, torch.Tensor) and a.is_floating_point() and bool((torch.isfinite(a) & ~torch.isfinite(b)).any()):
             raise Fault("finite", f"sample {index} is not finite where float is")
+
+
+def same(tests, expected, got) -> None:
+    """What nothing computes in int8 is computed as in float."""
+    for index, want, have in zip(tests, expected, got):
+        for a, b in zip(leaves(want), leaves(have)):
+            if isinstance(a, torch.Tensor) and not torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)):
+                raise Fault("rounded", f"sample {index} differs from float, and nothing is quantized")
 
 
 def alike(trials: List[Trial]) -> None:

@@ -102,6 +102,37 @@ TEST(Recipe, BestIsTheDefaultAndFxAddsNothing) {
   EXPECT_TRUE(at::equal(by_default.forward(sample).toTensor(), by_name.forward(sample).toTensor()));
 }
 
+/// What the first users of "symmetric activations" write: no kernel of these engines reads such bytes.
+QConfigMapping symmetric_activations() {
+  const ObserverSpec spec{.observer = "MinMaxObserver",
+                          .dtype = c10::ScalarType::QInt8,
+                          .qscheme = c10::QScheme::PER_TENSOR_SYMMETRIC};
+  return QConfigMapping().set_global(QConfig{.activation = spec, .weight = spec});
+}
+
+TEST(Recipe, BestReturnsTheModelBitForBitWhereNothingIsInInt8) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(3);
+  Module rows = testing::user_module("Rows");
+  rows.register_module("a", testing::linear(8, 16));
+  rows.register_module("b", testing::linear(16, 4));
+  rows.define("def forward(self, x):\n  return self.b.forward(torch.relu(self.a.forward(x)))\n");
+  Module convolutions = testing::conv_bn_relu();
+  for (const char* engine : {"x86", "fbgemm", "onednn"}) {
+    for (Module model : {rows, convolutions}) {
+      model.eval();
+      const Sample sample{model.hasattr("bn") ? torch::randn({2, 3, 8, 8}) : torch::randn({4, 8})};
+      Prepared prepared = prepare(model, symmetric_activations(), backend_config(engine), {.recipe = kBest});
+      calibrate(prepared, std::vector<Sample>{sample});
+      const Lowered lowered = convert(prepared, backend_config(engine));
+      EXPECT_TRUE(std::ranges::none_of(lowered.report().decisions, &Decision::quantized)) << engine;
+      EXPECT_TRUE(
+          at::equal(Module(lowered.module()).forward(sample).toTensor(), model.forward(sample).toTensor()))
+          << engine;
+    }
+  }
+}
+
 TEST(Recipe, IsKeptInThePreparedFile) {
   const Module model = two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 6))\n");
   const Prepared prepared = calibrated(model, images());
