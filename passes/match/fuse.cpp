@@ -132,6 +132,10 @@ Fusions find_fusions(const Model& model, const PassContext& context, Form form) 
   ImageShapes shapes(model);
   const BatchNormsAfter batch_norms(model);
   const Recipe recipe = context.options.recipe;
+  // FX fuses whatever the shapes are; the kernel throws where the sum turns out to be larger than its own
+  // result.
+  const ImageShapes::Fit worst =
+      recipe == Recipe::Best ? ImageShapes::Fit::Broadcasts : ImageShapes::Fit::Unknown;
   Fusions fusions;
   std::vector<FusionMatch>& found = fusions.found;
   std::unordered_set<const Node*> claimed;
@@ -155,7 +159,7 @@ Fusions find_fusions(const Model& model, const PassContext& context, Form form) 
       if (!reads_others(match)) continue;
       if (row->extra_inputs_getter == ExtraInputsGetter::OtherAddend)
         match.fit_of_addend = fit_of_addend(shapes, match);
-      if (match.fit_of_addend == ImageShapes::Fit::Enlarges) continue;
+      if (match.fit_of_addend > worst) continue;
       claimed.insert(matched.begin(), matched.end());
       found.push_back(std::move(match));
       break;

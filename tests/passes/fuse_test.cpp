@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
 
@@ -113,12 +114,12 @@ TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twi
                            1e-3, 1e-3));
 }
 
-ir::Model fused_for_onednn(const std::string& forward) {
+ir::Model fused_for_onednn(const std::string& forward, Recipe recipe = Recipe::Best) {
   Module model = testing::user_module("Addition");
   for (const char* name : {"a", "b"}) model.register_module(name, testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n" + forward);
   ir::Model made = testing::normalised(model);
-  passes::fuse(made, {.table = backend_config("onednn")});
+  passes::fuse(made, {.table = backend_config("onednn"), .options = {.recipe = recipe}});
   return made;
 }
 
@@ -159,6 +160,27 @@ TEST(Fuse, KnowsWhereAnAddendHasTheShapeOfTheConvolution) {
       "  return self.a.forward(x) + torch.max_pool2d(x, [3, 3], [1, 1], [1, 1], [1, 1], False)\n")));
   EXPECT_TRUE(
       addend_may_broadcast(fused_for_onednn("  return self.a.forward(x) + torch.mean(x, [2, 3], True)\n")));
+}
+
+/// The first sample of a batch, plus all of them: the sum is larger than the convolution's result.
+constexpr const char* kFirstPlusAll = "  return self.a.forward(x[:1]) + torch.hardswish(self.b.forward(x))\n";
+
+TEST(Fuse, AConvolutionIsNotFusedWithASumThatMayBeLargerThanItsResult) {
+  const std::vector<std::string_view> apart{"torch.nn.Conv2d", "torch.nn.Conv2d"};
+  EXPECT_EQ(calls_in_graph(fused_for_onednn(kFirstPlusAll)), apart);
+  EXPECT_EQ(calls_in_graph(fused_for_onednn("  return self.a.forward(x) + x.flatten(1).reshape(x.shape)\n")),
+            kConv);
+  EXPECT_NE(calls_in_graph(fused_for_onednn(kFirstPlusAll, Recipe::Fx)), apart) << "FX asks for no shapes";
+}
+
+TEST(Fuse, ResidualBlocksAreFusedWhatTheirSizesAre) {
+  for (const char* sum :
+       {"self.a.forward(x) + torch.cat([self.b.forward(x), torch.relu(x)], 1)[:, :3]",
+        "self.a.forward(torch.max_pool2d(x, [2, 2])) + torch.max_pool2d(self.b.forward(x), [2, 2])",
+        "torch.sigmoid(x) * x + self.a.forward(x)"}) {
+    EXPECT_EQ(calls_in_graph(fused_for_onednn(fmt::format("  return {}\n", sum))).back(), kConvAdd.front())
+        << sum;
+  }
 }
 
 }  // namespace

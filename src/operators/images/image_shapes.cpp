@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -76,7 +77,11 @@ std::optional<Pool> pool_of(const Model& model, const Node* node) {
 }  // namespace
 
 ImageShapes::ImageShapes(const Model& model) : model_(model) {
-  for (const Node* node : ir::nodes_in_order(*model.graph)) visit(node);
+  const auto nodes = ir::nodes_in_order(*model.graph);
+  for (const Node* node : nodes) visit(node);
+  // What a convolution tells of its input holds for those that read it before, too.
+  shapes_.clear();
+  for (const Node* node : nodes) visit(node);
 }
 
 std::size_t ImageShapes::interned(const std::string& key, const Size& size) {
@@ -102,6 +107,14 @@ std::size_t ImageShapes::strided(std::size_t size, int64_t offset, int64_t strid
                   {.source = from.source, .factor = from.factor * stride});
 }
 
+/// size · stride + offset.
+std::size_t ImageShapes::spread(std::size_t size, int64_t offset, int64_t stride) {
+  if (stride == 1 && offset == 0) return size;
+  const Size from = sizes_[size];
+  if (from.constant) return constant(*from.constant * stride + offset);
+  return interned(fmt::format("({}*{}){:+}", size, stride, offset), {});
+}
+
 ImageShapes::Shape ImageShapes::shape_of(const Value* value) {
   if (const auto found = shapes_.find(value); found != shapes_.end()) return found->second;
   Shape shape{};
@@ -112,6 +125,8 @@ ImageShapes::Shape ImageShapes::shape_of(const Value* value) {
       shape[static_cast<std::size_t>(4 - tensor.dim() + i)] = constant(tensor.size(i));
   } else {
     for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = own_size(value, i);
+    if (const auto known = channels_.find(value); known != channels_.end())
+      shape[1] = constant(known->second);
   }
   return shapes_[value] = shape;
 }
@@ -130,11 +145,16 @@ ImageShapes::Shape ImageShapes::broadcast(const Value* result, const Shape& a, c
   return shape;
 }
 
+/// What a convolution reads has its channels, whatever it comes from.
+void ImageShapes::know_channels(const Value* input, Shape& shape, int64_t channels) {
+  channels_[input] = channels;
+  shape[1] = constant(channels);
+  shapes_[input] = shape;
+}
+
 void ImageShapes::visit_convolution(const Node* node, const Weighted& weighted) {
   Shape shape = shape_of(node->input(0));
-  // What a convolution reads has its channels, whatever it comes from.
-  shape[1] = constant(weighted.weight.size(1) * weighted.groups);
-  shapes_[node->input(0)] = shape;
+  know_channels(node->input(0), shape, weighted.weight.size(1) * weighted.groups);
   shape[1] = constant(weighted.weight.size(0));
   for (std::size_t i = 0; i < 2; ++i) {
     const int64_t reach = weighted.dilation[i] * (weighted.weight.size(static_cast<int64_t>(i) + 2) - 1);
@@ -146,6 +166,56 @@ void ImageShapes::visit_convolution(const Node* node, const Weighted& weighted) 
   shapes_[node->output()] = shape;
 }
 
+void ImageShapes::visit_transposed_convolution(const Node* node, const Weighted& weighted) {
+  Shape shape = shape_of(node->input(0));
+  know_channels(node->input(0), shape, weighted.weight.size(0));
+  shape[1] = constant(weighted.weight.size(1) * weighted.groups);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const int64_t reach = weighted.dilation[i] * (weighted.weight.size(static_cast<int64_t>(i) + 2) - 1);
+    const int64_t more = weighted.output_padding.empty() ? 0 : weighted.output_padding[i];
+    shape[i + 2] = spread(shape[i + 2], reach + more + 1 - 2 * weighted.padding[i] - weighted.stride[i],
+                          weighted.stride[i]);
+  }
+  shapes_[node->output()] = shape;
+}
+
+/// What is concatenated has one shape but for the channels.
+void ImageShapes::visit_concatenation(const Node* node, const std::vector<Value*>& parts) {
+  Shape shape = shape_of(parts.front());
+  int64_t channels = 0;
+  bool is_known = true;
+  for (const Value* part : parts) {
+    const auto own = sizes_[shape_of(part)[1]].constant;
+    is_known = is_known && own.has_value();
+    channels += own.value_or(0);
+  }
+  shape[1] = is_known ? constant(channels) : own_size(node->output(), 1);
+  shapes_[node->output()] = shape;
+}
+
+/// x[:, :8] has the other sizes of x.
+void ImageShapes::visit_slice(const Node* node) {
+  const auto dim = ir::whole_number_constant(node->input(1));
+  if (!dim || *dim < 0 || *dim > 3) return;
+  Shape shape = shape_of(node->input(0));
+  std::size_t& cut = shape[static_cast<std::size_t>(*dim)];
+  const auto size = sizes_[cut].constant;
+  const auto number = [&](std::size_t input, int64_t otherwise) {
+    return node->input(input)->mustBeNone() ? std::optional(otherwise)
+                                            : ir::whole_number_constant(node->input(input));
+  };
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  const auto start = number(2, 0);
+  const auto end = number(3, kEnd);
+  const bool is_plain = start && end && number(4, 1) == 1 && *start >= 0 && *end >= *start;
+  if (!is_plain || (!size && (*start != 0 || *end != kEnd))) {
+    cut = own_size(node->output(), static_cast<std::size_t>(*dim));
+  } else if (size) {
+    cut = constant(std::max<int64_t>(0, std::min(*end, *size) - *start));
+  }
+  shapes_[node->output()] = shape;
+}
+
 void ImageShapes::visit(const Node* node) {
   if (node->outputs().size() != 1) return;
   const auto targets = ir::targets(model_, node);
@@ -153,12 +223,20 @@ void ImageShapes::visit(const Node* node) {
   const Value* output = node->output();
   if (ir::is_module_call(node)) {
     const ModuleCall& call = call_of(model_, node);
-    if (call.weighted && call.weighted->stride.size() == 2 && !operators::is_transposed(call.type))
-      return visit_convolution(node, *call.weighted);
+    if (call.weighted && call.weighted->stride.size() == 2) {
+      return operators::is_transposed(call.type) ? visit_transposed_convolution(node, *call.weighted)
+                                                 : visit_convolution(node, *call.weighted);
+    }
   }
   const auto operands = ir::operands(node);
   if (operands.empty()) return;
   const std::string_view name = operator_name(targets.front().name);
+  if (node->kind() == c10::aten::cat) {
+    if (ir::arguments(node).front().is_list && ir::whole_number_constant(node->input(1)) == 1)
+      visit_concatenation(node, ir::arguments(node).front().elements);
+    return;
+  }
+  if (node->kind() == c10::aten::slice) return node->inputs().size() == 5 ? visit_slice(node) : void();
   Shape shape = shape_of(operands.front());
   const auto* const row = traits_of(model_, node);
   if (has(row, KeepsShape)) {
@@ -188,10 +266,10 @@ ImageShapes::Fit ImageShapes::fit_size(std::size_t addend, std::size_t other) co
   if (addend == other) return Fit::SameShape;
   const Size& small = sizes_[addend];
   const Size& large = sizes_[other];
-  if (small.constant == 1) return Fit::MayBroadcast;
+  if (small.constant == 1) return Fit::Broadcasts;
   if (large.constant == 1 || (small.constant && large.constant)) return Fit::Enlarges;
   const bool is_larger = small.source == large.source && small.factor < large.factor;
-  return small.source != nullptr && is_larger ? Fit::Enlarges : Fit::MayBroadcast;
+  return small.source != nullptr && is_larger ? Fit::Enlarges : Fit::Unknown;
 }
 
 ImageShapes::Fit ImageShapes::fit(const Value* addend, const Value* other) {
