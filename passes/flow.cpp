@@ -212,6 +212,7 @@ constexpr FlowRow kFlow[] = {
     {"call_cells_directly", Room::Tune, Step::Lower, Takes::EachBest, call_cells_directly, "GRUCell(x, h) → aten::gru_cell(x, h)"},
     {"signals_as_images", Room::Tune, Step::Lower, Takes::EachBest, signals_as_images, "quantized::conv1d(x) → quantized::conv2d(x) of height one"},
     {"batch_dynamic_inputs", Room::Tune, Step::Lower, Takes::EachBest, batch_dynamic_inputs, "linear_dynamic(x) of one sample → of a batch of one"},
+    {"shape_empty_results", Room::Tune, Step::Lower, Takes::All, shape_empty_results, "linear(x) whose kernel loses the dimensions of empty tensors → unflatten(linear(x))", false, falls_back},
     {"float_in_bfloat16", Room::Tune, Step::Lower, Takes::All, float_in_bfloat16, "float operators → the same in bfloat16", false, computes_in_bfloat16},
 
     {"view_any_layout", Room::Pack, Step::Lower, Takes::All, view_any_layout, "view(dequantize(y)) → reshape(dequantize(y))"},

@@ -201,6 +201,8 @@ bool holds(FaultCondition condition, const KernelUse& use) {
       return has_no_interpolation(use);
     case FaultCondition::AddendScaleOutOfRange:
       return addend_scale_is_out_of_range(use);
+    case FaultCondition::MoreDimensions:
+      return use.input != nullptr && known_rank(use.input) != 2;
     case FaultCondition::BatchWasAdded:
       return use.input != nullptr && batch_was_added(use.input);
   }
@@ -211,6 +213,21 @@ bool is_interpolation(const ir::Node* node) {
   if (node->kind() != c10::prim::CallFunction) return false;
   const auto function = node->input(0)->type()->cast<c10::FunctionType>();
   return function && function->function()->qualname().name() == "interpolate";
+}
+
+/// The number of dimensions that an operator says of its result: flatten(x, 1), reshape(x, [a, b]).
+std::optional<int64_t> written_rank(const ir::Node* node) {
+  if (node->kind() == c10::aten::flatten) {
+    const bool is_matrix =
+        ir::whole_number_constant(node->input(1)) == 1 && ir::whole_number_constant(node->input(2)) == -1;
+    return is_matrix ? std::optional<int64_t>(2) : std::nullopt;
+  }
+  if (node->kind() != c10::aten::reshape && node->kind() != c10::aten::view) return std::nullopt;
+  const ir::Node* sizes = node->input(1)->node();
+  if (sizes->kind() == c10::prim::ListConstruct) return std::ssize(sizes->inputs());
+  const auto constant = ir::constant_value(node->input(1));
+  return constant && constant->isIntList() ? std::optional<int64_t>(constant->toIntList().size())
+                                           : std::nullopt;
 }
 
 bool is_mean_of_all(const ir::Node* node) {
@@ -257,6 +274,7 @@ bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer) {
 std::optional<int64_t> known_rank(const ir::Value* quantized) {
   const ir::Node* node = quantized->node();
   if (is_interpolation(node)) return known_rank(node->input(1));
+  if (const auto rank = written_rank(node->kind() == kQuantize ? node->input(0)->node() : node)) return rank;
   if (is_mean_of_all(node) || (node->kind() == kQuantize && is_mean_of_all(node->input(0)->node()))) return 0;
   if (node->kind() == kQuantize || node->kind() == ir::kDequantize)
     return is_interpolation(node->input(0)->node()) || node->kind() != kQuantize ? known_rank(node->input(0))
@@ -267,6 +285,7 @@ std::optional<int64_t> known_rank(const ir::Value* quantized) {
     const auto right = ir::holds_tensor(node->input(1)) ? known_rank(node->input(1)) : left;
     return left && right ? std::max(left, right) : std::nullopt;
   }
+  if (kind.starts_with("quantized::linear")) return known_rank(node->input(0));
   if (kind.find("1d") != std::string_view::npos) return 3;
   if (kind.find("2d") != std::string_view::npos) return 4;
   if (kind.find("3d") != std::string_view::npos) return 5;

@@ -59,6 +59,8 @@ constexpr std::string_view kScaleRatio =
     "more";
 constexpr std::string_view kAddedBatch =
     "pools and norms misread a channels-last tensor whose batch dimension was added by unsqueeze";
+constexpr std::string_view kEmptyLinear =
+    "oneDNN's linear layers return [0, channels] of an empty tensor of any number of dimensions";
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
 
 constexpr std::array kFaults{
@@ -135,6 +137,12 @@ constexpr std::array kFaults{
     KernelFault{"qnnpack", "quantized::linear_tanh", Always, KeepReference, kOnlyOneDnn},
     KernelFault{"qnnpack", "quantized::conv2d_add", Always, KeepReference, kOnlyOneDnn},
     KernelFault{"qnnpack", "quantized::conv2d_add_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"onednn", "quantized::linear", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
+    KernelFault{"onednn", "quantized::linear_relu", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
+    KernelFault{"onednn", "quantized::linear_leaky_relu", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
+    KernelFault{"onednn", "quantized::linear_tanh", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
+    KernelFault{"onednn", "quantized::linear_dynamic", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
+    KernelFault{"onednn", "quantized::linear_relu_dynamic", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
     KernelFault{"", "quantized::conv2d_add", Always, AddendOfItsOwn, kAddend},
     KernelFault{"", "quantized::conv2d_add_relu", Always, AddendOfItsOwn, kAddend},
 };

@@ -46,6 +46,8 @@ enum class FaultCondition {
   BatchWasAdded,
   /// A sum whose scale is 2^14 times, or 2^-8 of, the scale of an addend, or beyond.
   AddendScaleOutOfRange,
+  /// Tensors that may have more than two dimensions.
+  MoreDimensions,
 };
 
 /// What lowering does then.
@@ -57,6 +59,7 @@ enum class Precaution {
   PackForEachCall,  ///< calls of one layer do not share the packed weight
   FullRange,        ///< the kernel ignores reduce_range and warns of it: it is not asked for
   AddendOfItsOwn,   ///< the kernel writes into the addend: a copy, where somebody reads it afterwards
+  ShapedWhenEmpty,  ///< an empty result is given the dimensions that it has lost
 };
 
 struct KernelFault {

@@ -44,6 +44,11 @@ bool signals_as_images(ir::Model& model, const PassContext& context);
 ///                                             y = squeeze(z, 0) if lacks_batch else z
 bool batch_dynamic_inputs(ir::Model& model, const PassContext& context);
 
+/// Kernels of linear layers that return [0, channels] of an empty tensor of more dimensions
+/// (kernels::kernel_faults): the dimensions come back.
+///   y = linear(x, packed)   →   z = linear(x, packed); y = unflatten(z, 0, …) if numel(x) == 0 else z
+bool shape_empty_results(ir::Model& model, const PassContext& context);
+
 /// Matrix products, convolutions and linear layers that stayed float compute in bfloat16, and what keeps the
 /// dtype after them does too; their weights are kept in bfloat16.
 ///   y = linear(x); z = gelu(y)   →   y = linear(bfloat16(x)); z = float(gelu(y))

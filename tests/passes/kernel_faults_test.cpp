@@ -508,5 +508,39 @@ TEST(KernelFaults, CopiesOfOneAddendStayTwo) {
   EXPECT_LT(relative_difference(models), 0.03);
 }
 
+at::Tensor linear_of(at::QEngine id, const at::Tensor& x) {
+  const Engine engine(id);
+  const at::Tensor weight =
+      at::quantize_per_tensor(at::randn({3, x.size(-1)}), 0.01, 0, c10::ScalarType::QInt8);
+  const c10::IValue packed = call("quantized::linear_prepack", "", {weight, c10::IValue()});
+  return call("quantized::linear_dynamic", "", {x, packed, false}).toTensor();
+}
+
+TEST(KernelFaults, LinearLayersOfOneDnnLoseTheDimensionsOfEmptyTensors) {
+  const at::Tensor empty = at::zeros({2, 0, 8});
+  EXPECT_EQ(linear_of(at::QEngine::FBGEMM, empty).sizes(), (std::vector<int64_t>{2, 0, 3}));
+  EXPECT_EQ(linear_of(at::QEngine::ONEDNN, empty).sizes(), (std::vector<int64_t>{0, 3}));
+  EXPECT_EQ(linear_of(at::QEngine::ONEDNN, at::zeros({2, 4, 8})).sizes(), (std::vector<int64_t>{2, 4, 3}));
+}
+
+TEST(KernelFaults, AModelKeepsTheDimensionsOfEmptyTensorsOnOneDnn) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  Module model = testing::user_module("Rows");
+  model.register_module("a", testing::linear(8, 16));
+  model.register_module("b", testing::linear(16, 4));
+  model.define("def forward(self, x):\n  return self.b.forward(torch.relu(self.a.forward(x)))\n");
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    const BackendConfig backend = backend_config("onednn");
+    Prepared prepared =
+        prepare(model, default_qconfig_mapping("onednn"), backend, {.recipe = {.recipe = recipe}});
+    calibrate(prepared, std::vector<Sample>{{torch::randn({4, 8})}});
+    Module result = convert(prepared, backend);
+    const EngineHold engine(at::QEngine::ONEDNN);
+    EXPECT_EQ(result.forward({torch::zeros({2, 0, 8})}).toTensor().sizes(), (std::vector<int64_t>{2, 0, 4}));
+    EXPECT_EQ(result.forward({torch::zeros({0, 8})}).toTensor().sizes(), (std::vector<int64_t>{0, 4}));
+  }
+}
+
 }  // namespace
 }  // namespace tsq

@@ -153,5 +153,27 @@ TEST(BatchDynamicInputs, KernelsOfQuantizedTensorsStay) {
   EXPECT_EQ(count(model, "prim::If"), 0U);
 }
 
+TEST(ShapeEmptyResults, OneDnnsLinearLayersKeepTheDimensionsOfEmptyTensors) {
+  ir::Model model = dynamic_linear("%no");
+  EXPECT_FALSE(passes::shape_empty_results(model, {.target = {.engine = "x86"}}));
+  EXPECT_TRUE(passes::shape_empty_results(model, {.target = {.engine = "onednn"}}));
+  FileCheck()
+      .check("quantized::linear_dynamic")
+      ->check("aten::numel")
+      ->check("prim::If")
+      ->check("aten::unflatten")
+      ->run(*model.graph);
+}
+
+TEST(ShapeEmptyResults, AMatrixNeedsNone) {
+  ir::Model model = model_of_graph("%x : Tensor, %packed : Tensor", R"(
+  %last : int = prim::Constant[value=-1]()
+  %f : Tensor = aten::flatten(%x, %one, %last)
+  %y : Tensor = quantized::linear_dynamic(%f, %packed, %no)
+  return (%y)
+)");
+  EXPECT_FALSE(passes::shape_empty_results(model, {.target = {.engine = "onednn"}}));
+}
+
 }  // namespace
 }  // namespace tsq
