@@ -184,6 +184,7 @@ constexpr FlowRow kFlow[] = {
     {"round_weights", Room::Weights, Step::Convert, Takes::Best, round_weights, "weights → the codes that lower the error of the layer's output"},
     {"fold_padding", Room::Weights, Step::Convert, Takes::Best, fold_padding, "conv3x3(pad(x)) → conv4x4(x)"},
     {"bound_pair_sums", Room::Weights, Step::Convert, Takes::EachBest, bound_pair_sums, "weights whose sums could overflow → smaller codes"},
+    {"bound_biases", Room::Weights, Step::Convert, Takes::EachBest, bound_biases, "weights of which the bias would leave 32 bits → larger scales", false, runs_kernels},
     {"tie_tables", Room::Weights, Step::Convert, Takes::Best, tie_tables, "a table and a layer of one weight → of one code"},
     {"tie_transposes", Room::Weights, Step::Convert, Takes::Best, tie_transposes, "linear(x, w), linear(y, wᵀ) → linear(x, w), linear(y, rounded(w)ᵀ)"},
     {"correct_biases", Room::Weights, Step::Convert, Takes::Best, correct_biases, "biases → biases without the mean error of the weights"},

@@ -51,6 +51,8 @@ bool sums_pairs_in_16_bits(const Target& target, const WeightedShape& shape) {
   return is_fbgemms || (costs.needs_vnni && !has_vnni(target));
 }
 
+bool rounds_biases(const Target& target) { return target.engine == "qnnpack"; }
+
 bool grows_faster_than_padding(const Target& target, const GrowingKernel& kernel) {
   const EngineCosts& costs = costs_of(target);
   // Padding floats costs half as much where they are floats already.

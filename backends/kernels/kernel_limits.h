@@ -21,6 +21,10 @@ struct WeightedShape {
 /// fbgemm's depthwise kernels do on every CPU, the others only without VNNI; qnnpack's never do.
 bool sums_pairs_in_16_bits(const Target& target, const WeightedShape& shape);
 
+/// Whether kernels make whole numbers of 32 bits of their biases, in steps of the product of the scales:
+/// qnnpack's do, the others add floats.
+bool rounds_biases(const Target& target);
+
 /// A convolution, as the engines choose a kernel for it.
 struct GroupedConvolution {
   int64_t dims{};

@@ -18,6 +18,10 @@ bool fold_padding(ir::Model& model, const PassContext& context);
 /// and these could overflow. Notes in the report of how many channels.
 bool bound_pair_sums(ir::Model& model, const PassContext& context);
 
+/// Makes the scales of weights larger where a kernel of the engine makes whole numbers of biases, and one
+/// would not fit into 32 bits. Notes in the report of how many channels.
+bool bound_biases(ir::Model& model, const PassContext& context);
+
 /// A table of an embedding that is the weight of a quantized linear layer as well gets the layer's codes and
 /// scales, one for each row.
 ///   Embedding(ids) … Linear(x) with one weight   →   both with the codes of the linear layer

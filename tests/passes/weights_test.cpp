@@ -245,5 +245,38 @@ TEST(ShareParameters, UnlikeOnesStay) {
   EXPECT_FALSE(calls[1]->weight.is_same(calls[0]->weight));
 }
 
+/// A linear layer whose first channel has weights of 1e-9 and a bias of 5.
+testing::CalibratedModel tiny_reference(const std::string& engine) {
+  torch::manual_seed(73);
+  Module linear = testing::linear(8, 4);
+  linear.attr("weight").toTensor()[0].mul_(1e-9);
+  linear.attr("bias").toTensor()[0] = 5;
+  Module model = testing::user_module("Tiny");
+  model.register_module("fc", linear);
+  model.define("def forward(self, x):\n  return self.fc.forward(x)\n");
+  testing::CalibratedModel result = reference_of(model, torch::rand({4, 8}));
+  result.context.target.engine = engine;
+  return result;
+}
+
+TEST(BoundBiases, ScalesGrowUntilABiasFitsIntoHalfOf32Bits) {
+  auto [model, context] = tiny_reference("qnnpack");
+  const at::Tensor before = testing::layer(model, "fc").weight_qparams->scale.clone();
+  EXPECT_TRUE(passes::bound_biases(model, context));
+  const ir::Weighted& fc = testing::layer(model, "fc");
+  const at::Tensor grown = fc.weight_qparams->scale.ne(before);
+  EXPECT_EQ(grown.sum().item<int64_t>(), 1);
+  EXPECT_TRUE(grown[0].item<bool>());
+  const double input_scale = 1.0 / 127;  // of torch::rand in 7 bits, about
+  EXPECT_LT(5 / (fc.weight_qparams->scale[0].item<double>() * input_scale), 1.2 * (1 << 30));
+  EXPECT_TRUE(notes(model).back().starts_with("the weights of 1 of 4 channels have larger scales"));
+  EXPECT_FALSE(passes::bound_biases(model, context)) << "they are bound already";
+}
+
+TEST(BoundBiases, KernelsThatAddFloatsKeepTheirScales) {
+  auto [model, context] = tiny_reference("x86");
+  EXPECT_FALSE(passes::bound_biases(model, context));
+}
+
 }  // namespace
 }  // namespace tsq
