@@ -141,6 +141,7 @@ constexpr FlowRow kFlow[] = {
     {"settle_methods", Room::Ranges, Step::Place, Takes::All, settle_methods, "methods that saw no data take the ranges of the same values in forward"},
     {"batch_inputs", Room::Ranges, Step::Place, Takes::All, batch_inputs, "conv(x) of one sample → squeeze(conv(unsqueeze(x, 0)), 0)"},
     {"settle_unreached", Room::Ranges, Step::Place, Takes::Best, settle_unreached, "branches that no sample entered → the ranges of the same values elsewhere, or none"},
+    {"know_dtypes", Room::Ranges, Step::Place, Takes::Best, know_dtypes, "linear(y, w.to(x.dtype)), x was float32 → linear(y, w.to(float32))"},
     {"drop_observed_clamps", Room::Ranges, Step::Place, Takes::Best, drop_observed_clamps, "hardswish(observer(clamp(x))) → hardswish(observer(x))"},
     {"take_channel_statistics", Room::Ranges, Step::Place, Takes::Best, take_channel_statistics, "conv(channel_observer(x)) → conv(x) that knows its channels"},
     {"take_input_products", Room::Ranges, Step::Place, Takes::Best, take_input_products, "observers of products → layers that know their inputs' products"},
@@ -176,6 +177,7 @@ constexpr FlowRow kFlow[] = {
     {"find_qparams", Room::Numerics, Step::Convert, Takes::All, find_qparams, "observers → their ranges"},
     {"keep_before_rounding", Room::Numerics, Step::Convert, Takes::All, keep_before_rounding, "a copy of the graph, to measure rounding with"},
 
+    {"fold_cast_weights", Room::Convert, Step::Convert, Takes::Best, fold_cast_weights, "linear(x, observer(w.to(float32))) → linear(x, observer(w'))"},
     {"quantize_weights", Room::Convert, Step::Convert, Takes::All, quantize_weights, "Conv2d(x) → reference Conv2d(x)"},
     {"quantize_custom_modules", Room::Convert, Step::Convert, Takes::All, quantize_custom_modules, "observer(ObservedCustom(x)) → QuantizedCustom(x)"},
     {"convert", Room::Convert, Step::Convert, Takes::All, convert, "observer(x) → dequantize(quantize_per_tensor(x))"},

@@ -5,6 +5,11 @@
 /// Observers become quantize and dequantize.
 namespace tsq::passes {
 
+/// Weights of functions in int8 that are computed from parameters, as by a cast from half precision, become
+/// attributes: what lowering packs is known now, and the file needs no more than that.
+///   linear(x, observer(to(w, float32)))   →   linear(x, observer(w'))
+bool fold_cast_weights(ir::Model& model, const PassContext& context);
+
 /// Weighted modules that are placed in int8 get the qparams of their weight, and reference modules take their
 /// places (K-08 … K-12).
 bool quantize_weights(ir::Model& model, const PassContext& context);

@@ -24,6 +24,11 @@ bool batch_inputs(ir::Model& model, const PassContext& context);
 ///     →   if c: y = obs1(linear1(x)) else: y = linear2(x)
 bool settle_unreached(ir::Model& model, const PassContext& context);
 
+/// Casts of parameters to the dtype of a value that was float32 in all samples: constants from here on, of
+/// which the file holds the int8 weight alone.
+///   linear(y, to(w, dtype(x)))   →   linear(y, to(w, float32))
+bool know_dtypes(ir::Model& model, const PassContext& context);
+
 /// Takes the clamps of clamp_observed away.
 bool drop_observed_clamps(ir::Model& model, const PassContext& context);
 

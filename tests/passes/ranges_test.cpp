@@ -146,5 +146,32 @@ TEST(SettleMethods, ChangesNothingWithoutOtherMethods) {
   EXPECT_FALSE(passes::settle_methods(made, context));
 }
 
+/// A linear layer whose weight is cast where it is used.
+Module cast_weight(const std::string& weight) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Cast");
+  model.register_attribute("w", c10::TensorType::get(), torch::randn({8, 8}));
+  model.define("def forward(self, x):\n  return torch.relu(torch.linear(x, " + weight + "))\n");
+  return model;
+}
+
+TEST(KnowDtypes, CastsOfParametersToTheDtypeOfWhatCalibrationSawAreConstants) {
+  for (const char* weight : {"self.w.to(x.dtype)", "self.w.type_as(x)", "self.w.to(x)"}) {
+    auto [made, context] = before_pass(cast_weight(weight), torch::randn({4, 8}), "x86", "know_dtypes");
+    EXPECT_TRUE(passes::know_dtypes(made, context)) << weight;
+    EXPECT_EQ(testing::count(made, "prim::dtype") + testing::count(made, "aten::type_as"), 0U) << weight;
+    const ir::Node* cast = testing::node_of_kind(made, "aten::to");
+    EXPECT_EQ(torch::jit::toIValue(cast->input(1))->toInt(), static_cast<int64_t>(at::kFloat)) << weight;
+    EXPECT_FALSE(passes::know_dtypes(made, context)) << weight;
+  }
+}
+
+TEST(KnowDtypes, ValuesThatNothingObservedMayBeOfAnyDtype) {
+  Module model = cast_weight("self.w.float()");
+  model.define("def sized(self, x):\n  return torch.zeros([2], dtype=x.dtype)\n");
+  auto [made, context] = before_pass(model, torch::randn({4, 8}), "x86", "know_dtypes");
+  EXPECT_FALSE(passes::know_dtypes(made, context));
+}
+
 }  // namespace
 }  // namespace tsq
