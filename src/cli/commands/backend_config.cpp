@@ -5,8 +5,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/text_table.h"
 #include "cli/commands/commands.h"
-#include "cli/printing/text_table.h"
 #include "cli/process/json_file.h"
 #include "cli/process/options.h"
 

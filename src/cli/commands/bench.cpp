@@ -11,10 +11,11 @@
 #include <optional>
 #include <ranges>
 
+#include "base/text_table.h"
 #include "cli/commands/commands.h"
 #include "cli/printing/profile_tables.h"
 #include "cli/printing/progress.h"
-#include "cli/printing/text_table.h"
+#include "cli/printing/texts.h"
 #include "cli/process/bench_process.h"
 #include "cli/process/failure.h"
 #include "cli/process/json_file.h"

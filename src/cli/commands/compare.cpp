@@ -12,11 +12,11 @@
 
 #include "base/json_number.h"
 #include "base/mapped.h"
+#include "base/text_table.h"
 #include "cli/commands/commands.h"
 #include "cli/printing/decisions.h"
 #include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
-#include "cli/printing/text_table.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"
 

@@ -10,13 +10,13 @@
 #include <set>
 #include <utility>
 
+#include "base/text_table.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
 #include "cli/commands/float_model.h"
 #include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
-#include "cli/printing/text_table.h"
 #include "cli/process/failure.h"
 #include "cli/process/options.h"
 

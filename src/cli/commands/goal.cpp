@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "cli/printing/text_table.h"
+#include "base/text_table.h"
 #include "cli/process/evaluation_program.h"
 #include "cli/process/failure.h"
 #include "cli/process/options.h"

@@ -10,7 +10,7 @@
 #include "base/quantized_operator.h"
 #include "cli/commands/commands.h"
 #include "cli/printing/json_list.h"
-#include "cli/printing/text_table.h"
+#include "cli/printing/texts.h"
 #include "cli/process/model_facts.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"

@@ -13,7 +13,7 @@
 #include "cli/printing/decisions.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
-#include "cli/printing/text_table.h"
+#include "cli/printing/texts.h"
 #include "cli/printing/verdict.h"
 #include "cli/process/failure.h"
 #include "cli/process/options.h"

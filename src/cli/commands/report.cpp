@@ -18,7 +18,7 @@
 #include "cli/commands/configuration.h"
 #include "cli/printing/decisions.h"
 #include "cli/printing/progress.h"
-#include "cli/printing/text_table.h"
+#include "cli/printing/texts.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"
 #include "cli/process/output_files.h"

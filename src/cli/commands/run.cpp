@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/libtorch_error.h"
+#include "base/text_table.h"
 #include "cli/commands/commands.h"
 #include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
-#include "cli/printing/text_table.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"
 #include "cli/process/output_files.h"

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text_table.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
 #include "cli/commands/float_model.h"
 #include "cli/printing/decisions.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
-#include "cli/printing/text_table.h"
 #include "cli/process/failure.h"
 #include "cli/process/options.h"
 #include "cli/process/output_files.h"

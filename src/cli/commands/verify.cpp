@@ -14,11 +14,12 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/text_table.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
 #include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
-#include "cli/printing/text_table.h"
+#include "cli/printing/texts.h"
 #include "cli/process/failure.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"

@@ -4,8 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text_table.h"
 #include "cli/printing/json_list.h"
-#include "cli/printing/text_table.h"
+#include "cli/printing/texts.h"
 
 namespace tsq::cli {
 namespace {

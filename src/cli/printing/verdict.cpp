@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cli/printing/decisions.h"
 #include "cli/printing/json_list.h"
-#include "cli/printing/text_table.h"
+#include "cli/printing/texts.h"
 
 namespace tsq::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/printing/text_table.h"
+#include "cli/printing/texts.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

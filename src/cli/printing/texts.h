@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/text_table.h"
-
 namespace tsq::cli {
 
 /// "bn1, bn2, relu, maxpool, …": the first four names.
