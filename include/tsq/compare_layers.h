@@ -23,15 +23,22 @@ struct ValueHistogram {
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
+/// The layer of a row whose operators the model's own code calls.
+inline constexpr std::string_view kModelItself = "(the model itself)";
+
 /// What one operator of an int8 model computes beside the same value of the float model. Shares and counts
 /// are over all samples.
 struct LayerComparison {
-  std::string layer{};   ///< of the float model: "features.0.conv", with what follows it up to the next one
-  std::string kernel{};  ///< of the int8 model: "quantized::conv2d"
-  std::string
-      float_operator{};  ///< whose value it is to equal: that of the layer, or of an activation after it
-  double sqnr_db{0};     ///< of its output, with the errors of all layers before
-  std::optional<double> alone_sqnr_db{};  ///< of its output when its input is the float model's: its shadow
+  /// Of the float model, the module whose operator `kernel` begins with: "features.0.conv", or
+  /// kModelItself.
+  std::string layer{};
+  std::string kernel{};          ///< of the int8 model: "quantized::conv2d"
+  std::size_t occurrence{0};     ///< how many operators of this kind run before it in the int8 model
+  std::string float_operator{};  ///< whose value it is to equal: that of the layer, or of what follows it
+  double sqnr_db{0};             ///< of its output, with the errors of all layers before
+  /// Of its output when all that it reads is the float model's (its shadow), rounded as the int8 model rounds
+  /// it in front of this operator.
+  std::optional<double> alone_sqnr_db{};
   std::optional<double>
       weight_sqnr_db{};  ///< of its weight, but for a factor of each channel: a batch norm is folded in
   std::optional<double> outside{};  ///< share of the float values that its range of codes does not reach
@@ -50,8 +57,8 @@ struct LayerComparison {
 
 /// Why a layer of the float model that computes something has no row.
 enum class NoRow {
-  NotNamed,  ///< no operator of the int8 model has its name: it is computed within another layer's kernel
-  NothingComparable  ///< the int8 model's operators of its name return no value of the form of a float one
+  WithinAnother,     ///< the kernel of another row computes it
+  NothingComparable  ///< no operator of the int8 model returns a value of its form
 };
 
 /// A sentence for people.
@@ -75,13 +82,13 @@ struct ComparisonOptions {
 
 /// Runs a float model and an int8 model of it, made by any tool, on the samples and compares what each
 /// operator returns, in the order of the flow: PyTorch's numeric suite (weights, activations and shadows) for
-/// TorchScript. Layers are found by the names of the modules that call operators and of the attributes that
-/// hold weights, or, where one of the files was frozen, by their weights. An int8 value is compared with the
-/// nearest of the float values that its layer and the activations after the layer return. Operators that only
-/// view or convert their input are left out. Both models run with the engine that is in use when it is called
-/// (engine_in_use), which is held for each call alone; threads may compare models at once. Throws
-/// Error(BadData) where a model cannot run on a sample, and Error(BadModel) where the models have no layer in
-/// common.
+/// TorchScript. Calls of layers are found by the attributes that hold their weights, or, where one of the
+/// files was frozen, by the weights themselves; all other operators by the layers that their values come
+/// from. An int8 value is compared with the nearest of the float values that come from the same layers.
+/// Operators that only view or convert their input are left out. Both models run with the engine that is in
+/// use when it is called (engine_in_use), which is held for each call alone; threads may compare models at
+/// once. Throws Error(BadData) where a model cannot run on a sample, and Error(BadModel) where the models
+/// have no layer in common.
 ComparedLayers compare_layers(const torch::jit::Module& float_model, const torch::jit::Module& int8_model,
                               std::span<const Sample> samples, const ComparisonOptions& options = {});
 

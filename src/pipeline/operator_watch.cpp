@@ -122,7 +122,8 @@ std::vector<CalledModule> called_modules(std::span<const std::string> calls) {
     const std::size_t type = call.find('(');
     if (type == std::string::npos) continue;  // a function
     const std::string name = call.substr(0, type);
-    if (std::ranges::find(kNoNames, name) != kNoNames.end()) continue;
+    // Where a graph was not inlined, functions are called by their names: "CALL_FUNCTION::relu".
+    if (std::ranges::find(kNoNames, name) != kNoNames.end() || name.find("::") != std::string::npos) continue;
     modules.push_back({.name = name, .type = call.substr(type + 1, call.find(')', type) - type - 1)});
   }
   return modules;
@@ -220,6 +221,13 @@ std::string LayerNames::of(const at::RecordFunction& function) {
   }
   last_ = next_of(places);
   return places_[last_].path;
+}
+
+bool LayerNames::holds(const at::IValue& value) const {
+  const void* identity = identity_of(value);
+  if (identity == nullptr) return false;
+  return owners_.contains(identity) ||
+         (is_frozen_ && value.isTensor() && owners_.contains(memory_of(value.toTensor())));
 }
 
 OperatorWatch::OperatorWatch(Callback begins, Callback ended, bool with_outputs)

@@ -40,6 +40,9 @@ class LayerNames {
   /// runs now. Modules of one class at the same places of several lists are told apart by their weights, or
   /// else by the order in which lists are run.
   std::string of(const at::RecordFunction& function);
+  /// Whether a value is an attribute of the model: a weight, packed params. Of an operator whose name is
+  /// known.
+  [[nodiscard]] bool holds(const at::IValue& value) const;
 
  private:
   struct Place {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 #include <tsq/bench/profile.h>
 #include <tsq/compare_layers.h>
 #include <tsq/error.h>
@@ -12,6 +13,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "backends/kernels/engine_packing.h"
@@ -22,6 +24,7 @@
 #include "trial/channel_gains.h"
 #include "trial/layer_sums.h"
 #include "trial/layer_weights.h"
+#include "trial/operator_pairs.h"
 #include "trial/value_histogram.h"
 
 namespace tsq {
@@ -35,46 +38,65 @@ using detail::ErrorSums;
 using detail::fits;
 using detail::in_float;
 using detail::InputFactors;
-using detail::Segment;
+using detail::OperatorPair;
 using Sums = detail::LayerSums;
 using torch::jit::Module;
 
-/// Whether a value of the int8 model is compared: computed, and of real numbers.
-bool is_compared(const Captured& op) {
-  if (!op.output.defined() || op.is_view || op.output.numel() == 0) return false;
-  return !bench::is_conversion(op.kind) &&
-         (op.output.is_quantized() || at::isFloatingType(op.output.scalar_type()));
-}
-
 // ---------------------------------------------------------------- shadows and weights
 
-/// The tensor that an int8 operator gets, in place of its own, to compute on the float model's numbers.
-at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact) {
-  if (!own.is_quantized()) return exact.to(own.scalar_type());
-  return at::quantize_per_tensor(exact.contiguous(own.suggest_memory_format()), own.q_scale(),
-                                 own.q_zero_point(), own.scalar_type());
+/// The tensor that an int8 operator gets, in place of its own, to compute on the float model's numbers. What
+/// the int8 model rounds on the way to it is rounded here, too.
+at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact, const at::Tensor& rounded) {
+  const at::Tensor& codes = own.is_quantized() ? own : rounded;
+  if (!codes.defined() || !codes.is_quantized()) return exact.to(own.scalar_type()).clone();
+  const at::Tensor quantized =
+      at::quantize_per_tensor(exact.to(at::kFloat).contiguous(own.suggest_memory_format()), codes.q_scale(),
+                              codes.q_zero_point(), codes.scalar_type());
+  return own.is_quantized() ? quantized : quantized.dequantize().to(own.scalar_type());
 }
 
-/// The first result of an operator of LibTorch's on an input in place of its own.
-std::optional<at::Tensor> dispatched(const Captured& op, const at::Tensor& input) {
+/// A value with other tensors in it: those of `tensors`, from `next` on.
+at::IValue with_tensors(const at::IValue& value, const std::vector<at::Tensor>& tensors, std::size_t& next) {
+  if (value.isTensor()) return value.toTensor().defined() ? at::IValue(tensors[next++]) : value;
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& own : value.toTensorVector())
+      list.push_back(own.defined() ? tensors[next++] : own);
+    return list;
+  }
+  std::vector<at::Tensor> others;
+  detail::collect_tensors(value, others);
+  next += others.size();
+  return value;
+}
+
+/// The first result of an operator of LibTorch's on other tensors in place of its own.
+std::optional<at::Tensor> dispatched(const Captured& op, const std::vector<at::Tensor>& tensors) {
   const auto handle = op.name ? c10::Dispatcher::singleton().findSchema(*op.name) : std::nullopt;
   if (!handle) return std::nullopt;
-  torch::jit::Stack stack = op.inputs;
-  *std::ranges::find_if(stack, [](const at::IValue& value) { return value.isTensor(); }) = input;
+  torch::jit::Stack stack;
+  std::size_t next = 0;
+  for (const at::IValue& value : op.inputs) stack.push_back(with_tensors(value, tensors, next));
   handle->callBoxed(&stack);
-  return stack.front().isTensor() ? std::optional(stack.front().toTensor()) : std::nullopt;
+  return !stack.empty() && stack.front().isTensor() ? std::optional(stack.front().toTensor()) : std::nullopt;
 }
 
-/// What an int8 operator makes of the float layer's input.
-std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer, const InputFactors& factors,
+/// What an int8 operator makes of the float model's values of all that it reads.
+std::optional<at::Tensor> shadow(const Captured& op, const OperatorPair& pair, const InputFactors& factors,
                                  at::QEngine engine) {
-  if (op.overwrites || !op.input.defined() || !layer.input.defined() || !fits(op.input, layer.input) ||
-      (op.input.is_quantized() && op.input.qscheme() != at::kPerTensorAffine))
-    return std::nullopt;
+  if (!pair.has_all_inputs) return std::nullopt;
+  std::vector<at::Tensor> tensors = detail::tensors_of(op.inputs);
   try {
-    const at::Tensor input = as_input(op.input, factors.applied_to(layer.input).reshape_as(op.input));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (!pair.inputs[i]) continue;
+      const bool is_per_tensor = !tensors[i].is_quantized() || tensors[i].qscheme() == at::kPerTensorAffine;
+      if (!is_per_tensor || !fits(tensors[i], *pair.inputs[i])) return std::nullopt;
+      const at::Tensor exact =
+          pair.is_layer && i == pair.input ? factors.applied_to(*pair.inputs[i]) : *pair.inputs[i];
+      tensors[i] = as_input(tensors[i], exact.reshape_as(tensors[i]), op.reads[i].rounded);
+    }
     const kernels::EnginePacking packing(engine);
-    const std::optional<at::Tensor> result = op.compute ? op.compute(input) : dispatched(op, input);
+    const std::optional<at::Tensor> result = op.compute ? op.compute(tensors) : dispatched(op, tensors);
     return result ? std::optional(in_float(*result)) : std::nullopt;
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
@@ -90,51 +112,36 @@ void add_weight(Sums& sums, const Captured& op, const Captured& layer) {
   sums.exact_weight = exact.to(at::kDouble).reshape(weight.sizes());
 }
 
-// ---------------------------------------------------------------- which values belong together
-
-/// A float value that an int8 value may stand for.
-struct Nearest {
-  std::size_t place{};
-  double error{std::numeric_limits<double>::infinity()};
-};
-
-/// The float value that is nearest to an int8 value, from `from` on; none of its shape: the end. The distance
-/// is not relative to the float value: what follows a ReLU is never nearer to its input than to its output,
-/// however wrong it is.
-Nearest nearest(const Captured& op, const std::vector<Captured>& exact, std::size_t from, std::size_t end) {
-  const at::Tensor got = in_float(op.output);
-  Nearest best{.place = end};
-  for (std::size_t i = from; i < end; ++i) {
-    const Captured& candidate = exact[i];
-    if (!candidate.output.defined() || candidate.is_view || !fits(candidate.output, got) ||
-        !at::isFloatingType(candidate.output.scalar_type()))
-      continue;
-    ErrorSums difference;
-    add_difference(difference, candidate.output, got.reshape_as(candidate.output));
-    if (difference.error < best.error) best = {.place = i, .error = difference.error};
-  }
-  return best;
+/// How many operators of the same kind run before one.
+std::size_t occurrence_of(const std::vector<Captured>& run, std::size_t place) {
+  return static_cast<std::size_t>(std::ranges::count(
+      run.begin(), run.begin() + static_cast<std::ptrdiff_t>(place), run[place].kind, &Captured::kind));
 }
 
-/// Sums of all operators of all segments, in the order of the flow.
+/// Sums of all operators that are compared, in the order of the flow.
 class Comparison {
  public:
   Comparison(at::QEngine engine, const ComparisonOptions& options) : engine_(engine), options_(options) {}
 
   void add(std::vector<Captured> exact, std::vector<Captured> got) {
-    pairs_.name(exact, got);
-    const std::set<std::string> left = detail::layers_in(exact);
-    std::set<std::string> common = detail::layers_in(got);
-    std::erase_if(common, [&](const std::string& layer) { return !left.contains(layer); });
-    note_layers(exact, common);
-    std::map<std::string, std::vector<Segment>> float_segments;
-    for (const Segment& segment : detail::segments_of(exact, common))
-      float_segments[segment.layer].push_back(segment);
-    std::map<std::string, std::size_t> turns;
-    for (const Segment& segment : detail::segments_of(got, common)) {
-      const std::vector<Segment>& same = float_segments[segment.layer];
-      const std::size_t turn = turns[segment.layer]++;
-      if (turn < same.size()) add(exact, same[turn], got, segment, turn);
+    layers_.name(exact, got);
+    note_layers(exact);
+    std::map<std::size_t, std::size_t> rows_of_run;  // by operator of the int8 run
+    for (const OperatorPair& pair : pairs_.find(exact, got)) {
+      rows_of_run.emplace(pair.got, pair.row);
+      if (pair.row == rows_.size()) {
+        const std::string& layer = exact[pair.first].path;
+        rows_.emplace_back().facts = {.layer = layer.empty() ? std::string(kModelItself) : layer,
+                                      .kernel = got[pair.kernel].kind,
+                                      .occurrence = occurrence_of(got, pair.kernel),
+                                      .float_operator = exact[pair.last].kind};
+      }
+      for (const std::size_t op : pair.operators) computed_.insert(exact[op].path);
+      for (const std::size_t maker : pair.makers) {
+        if (const auto row = rows_of_run.find(maker); row != rows_of_run.end() && !pair.is_layer)
+          read_as_they_are_.emplace(pair.row, row->second);
+      }
+      add(rows_[pair.row], exact, got, pair);
     }
   }
 
@@ -160,10 +167,11 @@ class Comparison {
   [[nodiscard]] ComparedLayers result() const {
     ComparedLayers compared;
     compared.rows = rows();
-    for (const auto& [layer, is_named] : float_layers_) {
+    for (const std::string& layer : float_layers_) {
       if (std::ranges::find(compared.rows, layer, &LayerComparison::layer) != compared.rows.end()) continue;
       compared.without_row.push_back(
-          {.layer = layer, .reason = is_named ? NoRow::NothingComparable : NoRow::NotNamed});
+          {.layer = layer,
+           .reason = computed_.contains(layer) ? NoRow::WithinAnother : NoRow::NothingComparable});
     }
     return compared;
   }
@@ -198,74 +206,28 @@ class Comparison {
         rows[i].weight_sqnr_db = detail::weight_sqnr(sums.weight, sums.exact_weight, columns_[i]);
     }
     for (const auto& [row, reader] : readers_) take_factors_out(rows_[row], reader.second, rows[row]);
+    // Its ranges are those of scaled values, and it was shown others.
+    for (const auto& [row, read] : read_as_they_are_) {
+      if (readers_.contains(read)) rows[row].alone_sqnr_db.reset();
+    }
     return rows;
   }
 
-  void note_layers(const std::vector<Captured>& exact, const std::set<std::string>& common) {
+  void note_layers(const std::vector<Captured>& exact) {
     for (const Captured& op : exact) {
-      if (op.path.empty() || !is_compared(op)) continue;
-      const auto known = std::ranges::find(float_layers_, op.path, &FloatLayer::first);
-      if (known == float_layers_.end()) {
-        float_layers_.emplace_back(op.path, common.contains(op.layer));
-      } else {
-        known->second = known->second || common.contains(op.layer);
-      }
+      if (op.path.empty() || !detail::is_compared(op)) continue;
+      if (std::ranges::find(float_layers_, op.path) == float_layers_.end()) float_layers_.push_back(op.path);
     }
   }
 
-  void add(const std::vector<Captured>& exact, const Segment& wanted, const std::vector<Captured>& got,
-           const Segment& segment, std::size_t turn) {
-    std::size_t from = wanted.begin;
-    bool is_first = true;
-    for (std::size_t i = segment.begin; i < segment.end; ++i) {
-      if (!is_compared(got[i])) continue;
-      const std::string key = fmt::format("{}#{}#{}", segment.layer, turn, i - segment.begin);
-      const auto known = places_.find(key);
-      const std::size_t place = known == places_.end() ? place_of(i, got, segment, exact, from, wanted.end)
-                                                       : wanted.begin + rows_[known->second].float_place;
-      if (place >= wanted.end || !fits(exact[place].output, got[i].output)) continue;
-      from = place + 1;
-      // A kernel may be followed by operators of its own: the sum with a bias.
-      const std::size_t kernel =
-          std::exchange(is_first, false) ? first_with_weight(got, segment.begin, i) : i;
-      if (known == places_.end()) {
-        places_.emplace(key, rows_.size());
-        rows_.push_back({.float_place = place - wanted.begin});
-        rows_.back().facts = {.layer = exact[wanted.begin].path,
-                              .kernel = got[kernel].kind,
-                              .float_operator = exact[place].kind};
-      }
-      add(rows_[places_.at(key)], exact[wanted.begin], exact[place], got[i]);
-    }
-  }
-
-  /// The first operator from `begin` to `last` that reads more than one tensor, or packed params; else the
-  /// last.
-  static std::size_t first_with_weight(const std::vector<Captured>& got, std::size_t begin,
-                                       std::size_t last) {
-    for (std::size_t i = begin; i < last; ++i) {
-      const auto tensors = std::ranges::count_if(got[i].inputs, &at::IValue::isTensor);
-      if (tensors > 1 || std::ranges::any_of(got[i].inputs, &at::IValue::isObject)) return i;
-    }
-    return last;
-  }
-
-  /// The place of the float value that is nearest to an int8 value, unless what the int8 model computes of it
-  /// in the same segment is nearer; the end where there is none.
-  static std::size_t place_of(std::size_t op, const std::vector<Captured>& got, const Segment& segment,
-                              const std::vector<Captured>& exact, std::size_t from, std::size_t end) {
-    const Nearest own = nearest(got[op], exact, from, end);
-    for (std::size_t i = op + 1; own.place < end && i < segment.end; ++i) {
-      if (!is_compared(got[i])) continue;
-      const Nearest later = nearest(got[i], exact, from, end);
-      if (later.place == own.place && later.error < own.error) return end;
-    }
-    return own.place;
-  }
-
-  void add(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) const {
+  void add(Sums& sums, const std::vector<Captured>& exact_run, const std::vector<Captured>& got_run,
+           const OperatorPair& pair) const {
+    const Captured& layer = exact_run[pair.first];
+    const Captured& wanted = exact_run[pair.last];
+    const Captured& op = got_run[pair.got];
+    const Captured& kernel = got_run[pair.kernel];
     if (is_repeated_) {
-      if (sums.input_factors.of_channel.defined()) add_alone(sums, layer, wanted, op);
+      if (sums.input_factors.of_channel.defined()) add_alone(sums, wanted, op, pair);
       return;
     }
     const at::Tensor got = in_float(op.output).reshape_as(wanted.output);
@@ -275,16 +237,16 @@ class Comparison {
     add_codes(sums, op.output, wanted.output);
     add_outliers(sums, wanted.output);
     if (options_.histograms) sums.values.add(wanted.output);
-    if (op.layer != layer.layer) return;
-    if (!sums.weight.defined()) add_weight(sums, op, layer);
-    if (sums.weight.defined() && fits(op.input, layer.input))
-      sums.input_gains.add(layer.input, in_float(op.input).reshape_as(layer.input));
-    add_alone(sums, layer, wanted, op);
+    if (pair.is_layer && !sums.weight.defined()) add_weight(sums, kernel, layer);
+    if (pair.is_layer && sums.weight.defined() && kernel.input.defined() && layer.input.defined() &&
+        fits(kernel.input, layer.input))
+      sums.input_gains.add(layer.input, in_float(kernel.input).reshape_as(layer.input));
+    add_alone(sums, wanted, op, pair);
   }
 
-  void add_alone(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) const {
-    if (op.kind != sums.facts.kernel) return;  // it does not read what the layer reads
-    const std::optional<at::Tensor> alone = shadow(op, layer, sums.input_factors, engine_);
+  void add_alone(Sums& sums, const Captured& wanted, const Captured& op, const OperatorPair& pair) const {
+    if (pair.kernel != pair.got) return;  // it does not read what the layer reads
+    const std::optional<at::Tensor> alone = shadow(op, pair, sums.input_factors, engine_);
     if (!alone || !fits(*alone, wanted.output)) return;
     add_difference(sums.alone, wanted.output, alone->reshape_as(wanted.output));
     sums.gains_alone.add(wanted.output, alone->reshape_as(wanted.output));
@@ -336,15 +298,15 @@ class Comparison {
     return facts;
   }
 
-  /// The path of a layer that computes something, and whether the int8 model names it.
-  using FloatLayer = std::pair<std::string, bool>;
-
   at::QEngine engine_;
   ComparisonOptions options_;
-  detail::LayerPairs pairs_{};
-  std::vector<FloatLayer> float_layers_{};
+  detail::LayerPairs layers_{};
+  detail::OperatorPairs pairs_{};
+  std::vector<std::string> float_layers_{};  ///< that compute something
+  std::set<std::string> computed_{};         ///< layers of the float model that are part of a row
+  /// Rows without a weight, and the rows whose values they read.
+  std::set<std::pair<std::size_t, std::size_t>> read_as_they_are_{};
   std::vector<Sums> rows_{};
-  std::map<std::string, std::size_t> places_{};
   std::vector<detail::ColumnGains> columns_{};  ///< of each row, once all are known
   std::map<std::size_t, Reader> readers_{};     ///< of the rows that are scaled
   bool is_repeated_{false};
@@ -353,6 +315,8 @@ class Comparison {
 std::vector<Captured> captured(Module& module, at::QEngine engine, const Sample& sample, const char* which,
                                std::size_t number) {
   try {
+    // Each run has the same operators: LibTorch's optimizer would change a graph after its first run.
+    const torch::jit::GraphOptimizerEnabledGuard as_saved(false);
     const kernels::EnginePacking packing(engine);
     return detail::capture(module, sample);
   } catch (const std::exception& error) {
@@ -404,9 +368,8 @@ nlohmann::json ComparedLayers::to_json() const {
 }
 
 std::string_view to_string(NoRow reason) {
-  return reason == NoRow::NotNamed
-             ? "no operator of the int8 model has its name: another layer's kernel computes it"
-             : "the int8 model's operators of its name return no value like a float one";
+  return reason == NoRow::WithinAnother ? "the kernel of another row computes it"
+                                        : "no operator of the int8 model returns a value like its own";
 }
 
 ComparedLayers compare_layers(const Module& float_model, const Module& int8_model,

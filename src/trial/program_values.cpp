@@ -12,6 +12,8 @@
 #include <set>
 #include <utility>
 
+#include "pipeline/operator_watch.h"
+
 namespace tsq::detail {
 namespace {
 
@@ -149,13 +151,124 @@ class ProgramRun {
     for (const int output : outputs) define(output, values[place++]);
   }
 
-  [[nodiscard]] std::vector<Captured> operations() const {
-    std::vector<Captured> captured;
-    for (const Chain& chain : Chains(plain_).all()) captured.push_back(captured_of(chain));
-    return captured;
+  [[nodiscard]] ProgramOperations operations() {
+    ProgramOperations all;
+    const std::vector<Chain> chains = Chains(plain_).all();
+    find_makers(chains);
+    const std::vector<std::vector<std::size_t>> sequences = sequences_of(chains);
+    std::size_t place = 0;
+    for (const auto& ends : sequences) {
+      places_.push_back(place++);
+      for (const std::size_t end : ends) sequences_.emplace(end, place++);
+    }
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      all.operations.push_back(captured_of(chains[i]));
+      for (const std::size_t end : sequences[i])
+        all.operations.push_back(sequence_of(all.operations[places_[i]], places_[i], end));
+    }
+    for (const int output : plain_.program["outputs"]) all.results.push_back(source_of(output));
+    return all;
   }
 
  private:
+  /// What writes a value: a chain, or an operation that is left out.
+  struct Maker {
+    std::optional<std::size_t> chain{};
+    std::size_t operation{0};
+  };
+
+  void find_makers(const std::vector<Chain>& chains) {
+    for (std::size_t i = 0; i < plain_.program["operations"].size(); ++i)
+      makers_[plain_.operation(i)["output"]] = {.operation = i};
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      for (const std::size_t operation : chains[i]) makers_[plain_.operation(operation)["output"]].chain = i;
+    }
+  }
+
+  /// Through the operations that are left out.
+  [[nodiscard]] Source source_of(int value) const {
+    Source source;
+    const bool is_float = plain_.value(value)["dtype"] == "f32";
+    for (auto maker = makers_.find(value); maker != makers_.end(); maker = makers_.find(value)) {
+      if (maker->second.chain) {
+        source.kind = Source::Kind::Operator;
+        source.index = places_[*maker->second.chain];
+        return source;
+      }
+      if (const auto end = sequences_.find(maker->second.operation); end != sequences_.end()) {
+        source.kind = Source::Kind::Operator;
+        source.index = end->second;
+        return source;
+      }
+      const json& operation = plain_.operation(maker->second.operation);
+      if (is_float && operation["kind"] == "convert" && plain_.value(value)["dtype"] != "f32")
+        source.rounded = tensors_.at(value);
+      value = operation["inputs"].front();
+    }
+    const std::vector<int> inputs = plain_.program["inputs"];
+    const auto input = std::ranges::find(inputs, value);
+    if (input == inputs.end()) return source;
+    source.kind = Source::Kind::Argument;
+    source.index = static_cast<std::size_t>(input - inputs.begin());
+    return source;
+  }
+
+  /// For each chain the operations that take the output of a recurrent layer, as models have it, out of what
+  /// its operation writes: all steps and the last states in one value.
+  [[nodiscard]] std::vector<std::vector<std::size_t>> sequences_of(const std::vector<Chain>& chains) const {
+    std::vector<std::vector<std::size_t>> ends(chains.size());
+    for (std::size_t i = 0; i < plain_.program["operations"].size(); ++i) {
+      const json& moving = plain_.operation(i);
+      const std::optional<std::size_t> chain = chain_of(moving["output"]);
+      if (!only_moves(moving["kind"]) || !chain || is_moved_on(i)) continue;
+      const json& maker = plain_.operation(chains[*chain].front());
+      if (maker["kind"] == "lstm" || maker["kind"] == "gru") ends[*chain].push_back(i);
+    }
+    return ends;
+  }
+
+  [[nodiscard]] Captured sequence_of(const Captured& layer, std::size_t place, std::size_t end) const {
+    Captured op{.kind = layer.kind, .layer = layer.layer, .path = layer.path, .inputs = {layer.output}};
+    op.reads = {{.kind = Source::Kind::Operator, .index = place}};
+    op.input = layer.output;
+    op.output = tensors_.at(plain_.operation(end)["output"]);
+    return op;
+  }
+
+  /// The chain that makes a value, through the operations that are left out.
+  [[nodiscard]] std::optional<std::size_t> chain_of(int value) const {
+    for (auto maker = makers_.find(value); maker != makers_.end(); maker = makers_.find(value)) {
+      if (maker->second.chain) return maker->second.chain;
+      value = plain_.operation(maker->second.operation)["inputs"].front();
+    }
+    return std::nullopt;
+  }
+
+  /// Whether all that read what an operation writes only move it, or none reads it.
+  [[nodiscard]] bool is_moved_on(std::size_t index) const {
+    const int written = plain_.operation(index)["output"];
+    const std::vector<int> outputs = plain_.program["outputs"];
+    if (std::ranges::find(outputs, written) != outputs.end()) return false;
+    for (const json& operation : plain_.program["operations"]) {
+      const std::vector<int> read = read_by(operation);
+      if (std::ranges::find(read, written) != read.end() && !only_moves(operation["kind"])) return false;
+    }
+    return true;
+  }
+
+  /// The constants of an operation: what identifies its layer.
+  [[nodiscard]] std::vector<const void*> attributes_of(const json& operation) const {
+    std::vector<const void*> found;
+    const auto add = [&](const json& index) {
+      found.push_back(memory_of(plain_.constants[index.get<std::size_t>()]));
+    };
+    if (operation.contains("weight")) add(operation["weight"]);
+    for (const int value : read_by(operation)) {
+      if (plain_.value(value).contains("constant")) add(plain_.value(value)["constant"]);
+    }
+    return found;
+  }
+
   void define(int value, const at::Tensor& codes) {
     tensors_[value] = with_meaning(codes, plain_.value(value));
   }
@@ -166,9 +279,13 @@ class ProgramRun {
     const std::vector<int> inputs = inputs_of(plain_, chain);
     Captured op{.kind = fmt::format("tsq::{}", first["kind"].get<std::string>()),
                 .layer = with_underscores(name),
-                .path = name};
+                .path = name,
+                .attributes = attributes_of(first)};
     op.output = tensors_.at(plain_.operation(chain.back())["output"]);
-    for (const int input : inputs) op.inputs.emplace_back(tensors_.at(input));
+    for (const int input : inputs) {
+      op.inputs.emplace_back(tensors_.at(input));
+      op.reads.push_back(source_of(input));
+    }
     if (!inputs.empty()) op.input = tensors_.at(inputs.front());
     if (first.contains("weight_scales")) add_weight(first, op);
     op.compute = computing(chain, inputs);
@@ -183,12 +300,13 @@ class ProgramRun {
     sizes[is_transposed ? 1 : 0] = -1;
     op.weight = codes.to(at::kDouble) * scales.reshape(sizes);
     op.inputs.emplace_back(codes);
+    op.reads.emplace_back();
   }
 
-  /// A program of the chain alone, for another first input. Sizes that calls compute are those of values
-  /// outside of it.
-  [[nodiscard]] std::function<at::Tensor(const at::Tensor&)> computing(const Chain& chain,
-                                                                       const std::vector<int>& inputs) const {
+  /// A program of the chain alone, for other inputs. Sizes that calls compute are those of values outside of
+  /// it.
+  [[nodiscard]] std::function<at::Tensor(const std::vector<at::Tensor>&)> computing(
+      const Chain& chain, const std::vector<int>& inputs) const {
     json program = plain_.program;
     program["operations"] = json::array();
     for (const std::size_t index : chain) program["operations"].push_back(plain_.operation(index));
@@ -201,22 +319,26 @@ class ProgramRun {
     std::vector<at::Tensor> given;
     for (const int input : inputs) given.push_back(codes_of(tensors_.at(input)));
     const json& value = plain_.value(output);
-    return
-        [program = std::move(program), constants = plain_.constants, given, value](const at::Tensor& input) {
-          std::vector<at::Tensor> tensors = given;
-          tensors.front() = codes_of(input);
-          return with_meaning(outputs_of(program, constants, tensors, c10::List<int64_t>()).front(), value);
-        };
+    return [program = std::move(program), constants = plain_.constants, given,
+            value](const std::vector<at::Tensor>& others) {
+      std::vector<at::Tensor> tensors = given;
+      for (std::size_t i = 0; i < std::min(tensors.size(), others.size()); ++i)
+        tensors[i] = codes_of(others[i]);
+      return with_meaning(outputs_of(program, constants, tensors, c10::List<int64_t>()).front(), value);
+    };
   }
 
   PlainProgram plain_;
   std::map<int, at::Tensor> tensors_{};
+  std::map<int, Maker> makers_{};                   ///< by value
+  std::vector<std::size_t> places_{};               ///< of each chain, among all operations
+  std::map<std::size_t, std::size_t> sequences_{};  ///< their places, by the operation that ends them
 };
 
 }  // namespace
 
 bool calls_program(const Captured& op) { return op.kind == kProgramOperator; }
 
-std::vector<Captured> operations_within(const Captured& call) { return ProgramRun(call).operations(); }
+ProgramOperations operations_within(const Captured& call) { return ProgramRun(call).operations(); }
 
 }  // namespace tsq::detail

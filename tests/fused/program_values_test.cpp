@@ -4,6 +4,7 @@
 #include <tsq/tsq.h>
 
 #include <algorithm>
+#include <set>
 
 #include "support/small_models.h"
 #include "trial/captured.h"
@@ -85,7 +86,7 @@ TEST_F(InsideAProgram, ValuesAreNearThoseOfTheFloatModel) {
 TEST_F(InsideAProgram, AnOperationIsComputedOnOtherValues) {
   for (const Captured& op : operations_) {
     ASSERT_TRUE(op.compute) << op.kind;
-    EXPECT_TRUE(at::equal(numbers(op.compute(op.input)), numbers(op.output))) << op.kind;
+    EXPECT_TRUE(at::equal(numbers(op.compute({op.input})), numbers(op.output))) << op.kind;
   }
   const Captured& head = of_layer("head", "tsq::linear");
   const at::Tensor zeros = at::zeros_like(numbers(head.input));
@@ -95,7 +96,7 @@ TEST_F(InsideAProgram, AnOperationIsComputedOnOtherValues) {
                                : zeros;
   const at::Tensor wanted =
       at::linear(numbers(head.input).flatten(1).to(at::kDouble), head.weight).to(at::kFloat);
-  EXPECT_TRUE(at::allclose(head.output - head.compute(other), wanted, 1e-4, 1e-4)) << "all but the bias";
+  EXPECT_TRUE(at::allclose(head.output - head.compute({other}), wanted, 1e-4, 1e-4)) << "all but the bias";
 }
 
 TEST_F(InsideAProgram, WeightsAreThoseOfTheLayers) {
@@ -105,6 +106,23 @@ TEST_F(InsideAProgram, WeightsAreThoseOfTheLayers) {
     ASSERT_EQ(weight.sizes(), exact.sizes());
     EXPECT_LT((weight - exact).abs().max().item<double>(), exact.abs().max().item<double>() / 60);
   }
+}
+
+TEST_F(InsideAProgram, OperationsKnowWhatTheyRead) {
+  const auto place_of = [&](const Captured& op) {
+    return static_cast<std::size_t>(&op - operations_.data());
+  };
+  const Captured& first = of_layer("first", "tsq::convolution");
+  const Captured& second = of_layer("second", "tsq::convolution");
+  ASSERT_FALSE(first.reads.empty());
+  EXPECT_EQ(first.reads[0].kind, Source::Kind::Argument);
+  EXPECT_EQ(second.reads.at(0).kind, Source::Kind::Operator);
+  EXPECT_EQ(second.reads.at(0).index, place_of(first));
+  const auto sum = std::ranges::find(operations_, "tsq::add", &Captured::kind);
+  ASSERT_NE(sum, operations_.end());
+  std::vector<std::size_t> makers;
+  for (const Source& source : sum->reads) makers.push_back(source.index);
+  EXPECT_THAT(makers, ::testing::UnorderedElementsAre(place_of(first), place_of(second)));
 }
 
 TEST_F(InsideAProgram, TheComparisonHasRowsOfItsLayers) {
@@ -117,6 +135,67 @@ TEST_F(InsideAProgram, TheComparisonHasRowsOfItsLayers) {
     EXPECT_GT(row->weight_sqnr_db.value_or(0), 25) << layer;
   }
   EXPECT_GT(compared.rows.front().codes_used.value_or(0), 50);
+}
+
+/// Residual blocks whose one ReLU is called twice, once within the kernel of a convolution.
+Module with_a_relu_called_twice() {
+  Module block = testing::user_module("Block");
+  block.register_module("conv1", testing::conv2d(8, 8, 3));
+  block.register_module("conv2", testing::conv2d(8, 8, 3));
+  block.register_module("act", testing::relu());
+  block.define(
+      "def forward(self, x):\n"
+      "  return self.act.forward(self.conv2.forward(self.act.forward(self.conv1.forward(x))) + x)\n");
+  Module model = testing::user_module("Net");
+  model.register_module("stem", testing::conv2d(3, 8, 3));
+  model.register_module("block", block);
+  model.register_module("head", testing::linear(8, 64));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.block.forward(self.stem.forward(x))\n"
+      "  return self.head.forward(y.mean([2, 3]))\n");
+  model.eval();
+  return model;
+}
+
+TEST(ComparedRows, OfStockAndFusedFilesHaveTheSameNamesAndNoneIsWorseThanItsRounding) {
+  torch::manual_seed(12);
+  const Module model = with_a_relu_called_twice();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 8; ++i) samples.push_back({torch::randn({2, 3, 12, 12})});
+  const BackendConfig backend =
+      mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
+  std::vector<std::set<std::string>> layers;
+  for (const LoweringTarget target : {LoweringTarget::Stock, LoweringTarget::Fused}) {
+    Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = {.target = target}});
+    calibrate(prepared, samples);
+    const ComparedLayers compared = compare_layers(model, convert(prepared, backend).module(), samples);
+    std::set<std::string>& names = layers.emplace_back();
+    for (const LayerComparison& row : compared.rows) {
+      names.insert(row.layer);
+      EXPECT_GT(row.sqnr_db, 25) << row.layer << " " << row.kernel;
+      EXPECT_LT(row.outside.value_or(0), 0.01) << row.layer << " " << row.kernel;
+      EXPECT_GT(row.alone_sqnr_db.value_or(99), 30) << row.layer << " " << row.kernel;
+    }
+  }
+  EXPECT_THAT(layers[1], ::testing::IsSupersetOf({"stem", "block.conv1", "block.conv2", "block"}));
+  for (const std::string layer : {"stem", "block.conv1", "block.conv2", "block"})
+    EXPECT_TRUE(layers[0].contains(layer)) << layer;
+}
+
+TEST(ComparedRows, HaveTheSameNamesAfterAModelHasRun) {
+  torch::manual_seed(12);
+  Module model = with_a_relu_called_twice();
+  const std::vector<Sample> samples{{torch::randn({2, 3, 12, 12})}};
+  const auto layers = [&] {
+    std::vector<std::string> names;
+    for (const LayerComparison& row : compare_layers(model, model, samples).rows) names.push_back(row.layer);
+    return names;
+  };
+  const std::vector<std::string> before = layers();
+  EXPECT_THAT(before, ::testing::Contains("block.act").Times(2));
+  for (int run = 0; run < 4; ++run) model.forward(samples[0]);
+  EXPECT_EQ(layers(), before);
 }
 
 }  // namespace

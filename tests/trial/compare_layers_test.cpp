@@ -114,6 +114,8 @@ TEST(CompareLayers, AKernelThatWritesIntoItsAddendHasARow) {
   ASSERT_NE(row, rows.end());
   EXPECT_EQ(row->layer, "second");
   EXPECT_GT(row->sqnr_db, 10) << "sums of 16 bits saturate on processors without VNNI";
+  for (const LayerComparison& each : rows)
+    EXPECT_GT(each.alone_sqnr_db.value_or(99), 10) << each.layer << " reads what was there before";
 }
 
 TEST(CompareLayers, AnErrorIsBornInTheLayerWhoseWeightIsWrongAndGoesOnFromThere) {
@@ -226,6 +228,65 @@ TEST(CompareLayers, FrozenFilesArePairedByTheirWeights) {
   }
 }
 
+TEST(CompareLayers, ARoundingInFrontOfAFloatLayerIsThatLayersOwn) {
+  const torch::jit::Module model = two_layers();
+  torch::jit::Module rounded = testing::user_module("Two");
+  for (const auto& child : two_layers().named_children()) rounded.register_module(child.name, child.value);
+  rounded.define(
+      "def forward(self, x):\n"
+      "  y = self.relu1.forward(self.first.forward(x))\n"
+      "  y = torch.quantize_per_tensor(y, 0.5, 0, 13).dequantize()\n"
+      "  return self.relu2.forward(self.second.forward(y))\n");
+  rounded.eval();
+  const std::vector<LayerComparison> rows = compare_layers(model, rounded, samples_of(1)).rows;
+  const auto of = [&](const std::string& layer) {
+    return *std::ranges::find(rows, layer, &LayerComparison::layer);
+  };
+  EXPECT_TRUE(std::isinf(of("first").alone_sqnr_db.value_or(0)));
+  EXPECT_LT(of("second").alone_sqnr_db.value_or(99), 40);
+  EXPECT_NEAR(of("second").alone_sqnr_db.value_or(99), of("second").sqnr_db, 1e-6);
+}
+
+/// A layer that is called three times, with a module without weights between the calls and at the end, and
+/// two equal operators of the model's own code.
+torch::jit::Module called_several_times() {
+  torch::manual_seed(13);
+  torch::jit::Module model = testing::user_module("Several");
+  model.register_module("layer", testing::linear(32, 32));
+  model.register_module("act", testing::relu());
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.act.forward(self.layer.forward(x))\n"
+      "  for i in range(2):\n"
+      "    y = self.act.forward(self.layer.forward(y) + x) * 0.5\n"
+      "  return torch.sigmoid(y) + torch.tanh(y)\n");
+  model.eval();
+  return model;
+}
+
+TEST(CompareLayers, CallsOfALayerAreToldApartAndEachHasItsOwnFloatValue) {
+  const torch::jit::Module model = called_several_times();
+  const std::vector<LayerComparison> rows =
+      compare_layers(model, int8_of(model, samples_of(1)), samples_of(1)).rows;
+  EXPECT_EQ(std::ranges::count(rows, "layer", &LayerComparison::layer), 3);
+  for (const LayerComparison& row : rows) {
+    EXPECT_GT(row.sqnr_db, 15) << row.layer << " " << row.kernel << " " << row.float_operator;
+    EXPECT_GT(row.alone_sqnr_db.value_or(99), 15)
+        << row.layer << " " << row.kernel << " " << row.float_operator;
+  }
+}
+
+TEST(CompareLayers, AFloatModelEqualsItselfInEachCall) {
+  const torch::jit::Module model = called_several_times();
+  const std::vector<LayerComparison> rows = compare_layers(model, model, samples_of(1)).rows;
+  EXPECT_GE(rows.size(), 11U) << "each operator has a row";
+  for (const LayerComparison& row : rows) {
+    EXPECT_TRUE(std::isinf(row.sqnr_db)) << row.layer << " " << row.kernel;
+    EXPECT_EQ(row.kernel, row.float_operator);
+    EXPECT_TRUE(std::isinf(row.alone_sqnr_db.value_or(0))) << row.layer << " " << row.kernel;
+  }
+}
+
 TEST(CompareLayers, AWrongLayerOfAFrozenFileIsFound) {
   const torch::jit::Module model = two_layers();
   torch::jit::Module wrong = two_layers();
@@ -245,7 +306,7 @@ TEST(CompareLayers, LayersWithoutARowAreNamedWithTheReason) {
   const ComparedLayers compared = compare_layers(model, int8_of(model, samples_of(1)), samples_of(1));
   ASSERT_EQ(compared.without_row.size(), 2U);
   EXPECT_EQ(compared.without_row[0].layer, "relu1");
-  EXPECT_EQ(compared.without_row[0].reason, NoRow::NotNamed);
+  EXPECT_EQ(compared.without_row[0].reason, NoRow::WithinAnother);
   EXPECT_EQ(compared.without_row[1].layer, "relu2");
 }
 

@@ -101,7 +101,7 @@ std::vector<const LayerComparison*> lowest_alone(const std::vector<LayerComparis
 /// "3 layers have no row: no operator … (bn1, bn2, relu)", a line for each reason.
 std::string without_row_text(const std::vector<LayerWithoutRow>& layers) {
   std::string text;
-  for (const NoRow reason : {NoRow::NotNamed, NoRow::NothingComparable}) {
+  for (const NoRow reason : {NoRow::WithinAnother, NoRow::NothingComparable}) {
     std::vector<std::string> names;
     for (const LayerWithoutRow& layer : layers) {
       if (layer.reason == reason) names.push_back(layer.layer);
@@ -123,8 +123,16 @@ std::string text_of(const ComparedLayers& compared) {
   }
   std::string text = text_table(cells) + "most of the error is born in:";
   for (const LayerComparison* row : lowest_alone(compared.rows))
-    text += fmt::format(" {} ({}, {:.1f} dB alone)", row->layer, row->kernel, *row->alone_sqnr_db);
-  return text + '\n' + without_row_text(compared.without_row);
+    lowest.push_back(fmt::format("{} ({}, {:.1f} dB)", row->layer, row->kernel, *row->alone_sqnr_db));
+  const std::string born =
+      lowest.empty() ? "" : fmt::format("lowest alone, where errors are born: {}\n", fmt::join(lowest, ", "));
+  std::vector<std::string> unseen;
+  for (const LayerComparison& row : compared.rows) {
+    if (!row.alone_sqnr_db && !row.is_scaled) unseen.push_back(row.layer);
+  }
+  const std::string not_alone =
+      unseen.empty() ? "" : fmt::format("not looked at alone: {}\n", first_names(unseen));
+  return text_table(cells) + born + not_alone + without_row_text(compared.without_row);
 }
 
 /// Several models: of each layer what each of them makes of the float model's input, and, after a slash, with
