@@ -23,6 +23,7 @@ struct ReportedModel {
   std::string sha1{};                 ///< of its file
   std::string recipe{};               ///< "best"; empty where tsq did not make it
   std::string mode{};                 ///< "static"
+  std::string target{};               ///< "fused"
   std::vector<Decision> decisions{};  ///< of the operators of the float model; empty: unknown
 };
 

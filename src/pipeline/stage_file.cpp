@@ -77,6 +77,7 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
       {"recipe", to_string(stage.options.recipe)},
       {"backend", stage.backend.name()},
       {"engine", engine_name_of(stage.backend)},
+      {"target", to_string(stage.options.target)},
       {"processor_faults",
        kernels::processor_faults(stage.options.target_cpu, engine_of(stage.backend)).to_json()},
       {"qconfig_mapping", is_result ? mapping_of_result(stage) : stage.mapping.to_dict()}};
@@ -90,7 +91,6 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
                {"backend_config", with_archives(stage.backend.to_dict())},
                {"prepare_custom_config", with_archives(stage.custom.to_dict())},
                {"target_cpu", to_string(stage.options.target_cpu)},
-               {"target", to_string(stage.options.target)},
                {"weight_rounding", to_string(stage.options.weight_rounding)},
                {"effort", to_string(stage.options.effort)},
                {"preserved_attributes", stage.preserved_attributes}});

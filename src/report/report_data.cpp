@@ -22,6 +22,7 @@
 #include "ir/define_method.h"
 #include "report/operator_graph.h"
 #include "trial/captured.h"
+#include "trial/reloaded.h"
 
 namespace tsq {
 namespace {
@@ -64,30 +65,66 @@ Ran ran(const ReportedModel& model, bool is_float, const Sample& sample, std::si
   return result;
 }
 
-/// For each operator the row that tells of it, or null. Both are in the order of the flow; what follows a
-/// layer has its row, but no name of its own.
+/// For each operator the row that tells of it, or null. What follows a layer may have its row, but no name of
+/// its own; LibTorch's optimizer may have changed how many operators of a kind there are.
 std::vector<const LayerComparison*> rows_of(const std::vector<report::RunOperator>& operators,
                                             const std::vector<LayerComparison>& rows) {
-  std::vector<const LayerComparison*> found(operators.size());
-  std::vector<std::string> layers;
-  for (const report::RunOperator& op : operators) layers.push_back(with_underscores(op.layer));
-  std::size_t next = 0;
-  for (const LayerComparison& row : rows) {
-    const std::string layer = with_underscores(row.layer);
-    for (std::size_t i = next; i < operators.size(); ++i) {
-      if (operators[i].kind != row.kernel || (row.weight_sqnr_db && layers[i] != layer)) continue;
-      found[i] = &row;
-      next = i + 1;
-      break;
-    }
+  std::map<std::pair<std::string, std::size_t>, const LayerComparison*> by_kind;
+  for (const LayerComparison& row : rows) by_kind.emplace(std::pair(row.kernel, row.occurrence), &row);
+  std::map<std::string, std::size_t> seen;
+  std::vector<const LayerComparison*> found;
+  for (const report::RunOperator& op : operators) {
+    const auto row = by_kind.find({op.kind, seen[op.kind]++});
+    const bool is_of_it =
+        row != by_kind.end() &&
+        (!row->second->weight_sqnr_db || with_underscores(op.layer) == with_underscores(row->second->layer));
+    found.push_back(is_of_it ? row->second : nullptr);
   }
   return found;
 }
 
+using Seconds = std::vector<std::optional<double>>;
+
+/// Times of a program's operations, the operators from `begin` on. A step that is none of them, as a change
+/// of layout, belongs to the operation before it; an operation without a step is part of another one's
+/// kernel.
+void add_steps(const std::vector<bench::OperatorTime>& steps,
+               const std::vector<report::RunOperator>& operators, std::size_t begin, Seconds& seconds) {
+  std::size_t end = begin;
+  while (end < operators.size() && operators[end].program == operators[begin].program) ++end;
+  std::size_t last = begin;
+  for (const bench::OperatorTime& step : steps) {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (seconds[i] || operators[i].kind != step.kind || operators[i].layer != step.layer) continue;
+      last = i;
+      break;
+    }
+    seconds[last] = seconds[last].value_or(0) + step.seconds;
+  }
+}
+
+/// The time of each operator; empty where the two runs differ: times belong to nothing then.
+Seconds seconds_of(const Ran& model) {
+  Seconds seconds(model.operators.size());
+  std::size_t next = 0;
+  for (const bench::OperatorTime& time : model.profile.operators) {
+    const bool is_program = !time.steps.empty();
+    if (next >= model.operators.size() || is_program != model.operators[next].program.has_value() ||
+        (!is_program && model.operators[next].kind != time.kind))
+      return Seconds(model.operators.size());
+    if (!is_program) {
+      seconds[next++] = time.seconds;
+      continue;
+    }
+    add_steps(time.steps, model.operators, next, seconds);
+    const auto program = model.operators[next].program;
+    while (next < model.operators.size() && model.operators[next].program == program) ++next;
+  }
+  return next == model.operators.size() ? seconds : Seconds(model.operators.size());
+}
+
 json operators_json(const Ran& model, const std::vector<LayerComparison>& rows) {
-  // Both have watched the same runs: where they differ, times belong to nothing.
-  const bool has_times = std::ranges::equal(model.operators, model.profile.operators, {},
-                                            &report::RunOperator::kind, &bench::OperatorTime::kind);
+  const Seconds seconds = seconds_of(model);
   const std::vector<const LayerComparison*> found = rows_of(model.operators, rows);
   json operators = json::array();
   for (std::size_t i = 0; i < model.operators.size(); ++i) {
@@ -95,11 +132,11 @@ json operators_json(const Ran& model, const std::vector<LayerComparison>& rows) 
     const LayerComparison* row = found[i];
     json entry{{"id", i},
                {"kind", op.kind},
-               {"layer", row != nullptr ? row->layer : op.layer},
+               {"layer", row != nullptr && row->layer != kModelItself ? row->layer : op.layer},
                {"inputs", op.inputs},
                {"shape", op.shape},
                {"numbers", to_string(op.numbers)}};
-    entry["seconds"] = has_times ? json(model.profile.operators[i].seconds) : json(nullptr);
+    entry["seconds"] = seconds[i] ? json(*seconds[i]) : json(nullptr);
     entry["sqnr_db"] = row != nullptr ? decibels_json(row->sqnr_db) : json(nullptr);
     entry["alone_sqnr_db"] = row != nullptr ? decibels_json(row->alone_sqnr_db) : json(nullptr);
     operators.push_back(std::move(entry));
@@ -169,10 +206,12 @@ json advice_json(const std::vector<Finding>& findings) {
 }
 
 json latency_json(const LatencyComparison& latency) {
-  return {{"median_seconds", latency.int8_seconds},
-          {"ratio", latency.ratio},
-          {"ratio_low", latency.ratio_low > 0 ? json(latency.ratio_low) : json(nullptr)},
-          {"ratio_high", finite_or_null(latency.ratio_high)}};
+  json result{{"median_seconds", latency.int8_seconds}, {"float_seconds", latency.float_seconds}};
+  const bool has_ratio = latency.has_interval();
+  result["ratio"] = has_ratio ? json(latency.ratio) : json(nullptr);
+  result["ratio_low"] = has_ratio ? json(latency.ratio_low) : json(nullptr);
+  result["ratio_high"] = has_ratio ? json(latency.ratio_high) : json(nullptr);
+  return result;
 }
 
 /// "agreement" is that of all outputs that are judged as decisions.
@@ -203,13 +242,16 @@ json facts_json(const ReportedModel& model, const char* role) {
           {"sha1", model.sha1},
           {"engine", engine_name(model.engine)},
           {"recipe", text_or_null(model.recipe)},
-          {"mode", text_or_null(model.mode)}};
+          {"mode", text_or_null(model.mode)},
+          {"target", text_or_null(model.target)}};
 }
 
 ComparedLayers compared_layers(const ReportedModel& exact, const ReportedModel& int8,
                                std::span<const Sample> samples) {
   const EngineHold hold(int8.engine);
-  return compare_layers(*exact.module, *int8.module, samples, {.histograms = true});
+  // As it was loaded: after a frozen copy of it was made, some calls have no names of modules any more.
+  const Module loaded = detail::reloaded_with_size(*exact.module, exact.engine).first;
+  return compare_layers(loaded, *int8.module, samples, {.histograms = true});
 }
 
 json int8_json(const ReportedModel& exact, const ReportedModel& int8, const Ran& of_exact,
@@ -245,12 +287,8 @@ json report_data(const ReportedModel& exact, std::span<const ReportedModel> othe
     if (options.progress) options.progress(++done, others.size());
   }
   // The float model's own time, as it was measured beside the first of the others.
-  if (options.times && !others.empty()) {
-    const json& beside = models[1]["latency"];
-    models[0]["latency"] = {
-        {"median_seconds", beside["median_seconds"].get<double>() * beside["ratio"].get<double>()},
-        {"ratio", 1.0}};
-  }
+  if (options.times && !others.empty())
+    models[0]["latency"] = {{"median_seconds", models[1]["latency"]["float_seconds"]}, {"ratio", 1.0}};
   return {{"format", 1}, {"models", std::move(models)}};
 }
 

@@ -114,6 +114,34 @@ bool has_exact_int8_sums() {
   return stack.at(0).toBool();
 }
 
+TEST_F(FusedFile, TheRecordAndInspectSayTheTarget) {
+  EXPECT_EQ(read_metadata(path("fused.pt"))["target"], "fused");
+  EXPECT_THAT(tsq({"inspect", path("fused.pt")}).out, HasSubstr("target   fused"));
+  ASSERT_EQ(tsq(quantize_arguments()).exit_code, 0);
+  EXPECT_EQ(read_metadata(path("out.pt"))["target"], "stock");
+}
+
+TEST_F(FusedFile, AReportHasItsOwnDecisionsAndTheOperationsOfItsPrograms) {
+  ASSERT_EQ(tsq(with_data({"report", path("model.pt"), path("fused.pt"), "--output", path("report.html"),
+                           "--data-output", path("report.json")}))
+                .exit_code,
+            0);
+  const json model = json::parse(read_file(path("report.json")))["models"][1];
+  EXPECT_EQ(model["target"], "fused");
+  const auto decision =
+      std::ranges::find_if(model["decisions"], [](const json& each) { return each["layer"] == "conv"; });
+  ASSERT_NE(decision, model["decisions"].end());
+  EXPECT_EQ((*decision)["kernel"], "tsq::run");
+  const auto op = std::ranges::find_if(model["operators"],
+                                       [](const json& each) { return each["kind"] == "tsq::convolution"; });
+  ASSERT_NE(op, model["operators"].end()) << "what the program computes, not its call";
+  EXPECT_EQ((*op)["layer"], "conv");
+  EXPECT_GT((*op)["seconds"], 0.0);
+  EXPECT_EQ((*op)["sqnr_db"], model["layers"][0]["sqnr_db"]);
+  EXPECT_EQ(model["latency"]["ratio"].is_null(), model["latency"]["ratio_low"].is_null())
+      << "no factor without an interval";
+}
+
 TEST_F(FusedFile, InspectCountsWhatIsInItsPrograms) {
   const json programs = json_of({"inspect", path("fused.pt")})["programs"];
   EXPECT_EQ(programs["count"], 1);

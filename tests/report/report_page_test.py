@@ -147,6 +147,15 @@ def test_a_click_on_an_operator_shows_all_about_it(session: Session) -> None:
         expect(panel).to_be_hidden()
 
 
+def test_rows_that_one_model_lacks_stand_in_the_order_of_the_flow(session: Session) -> None:
+    rows = """() => {
+      const models = [{ rows: ['a', 'act', 'head'] }, { rows: ['a', 'block', 'act', 'act', 'head', 'last'] }];
+      return tsqReport.sideBySide(models, ({ rows }) => rows, (row) => row).map(({ key }) => key);
+    }"""
+    with session.page("nothing") as page:
+        check_equal(page.evaluate(rows), ["a", "block", "act", "act", "head", "last"], "the rows of two models")
+
+
 def test_a_large_graph_appears_soon_and_with_few_nodes(session: Session) -> None:
     for kind in ("large", "flat"):
         with session.page(kind, "graph") as page:

@@ -48,6 +48,12 @@ struct ReportCommandOptions {
   bool no_times{false};
 };
 
+/// The target of an int8 file. Those of earlier versions do not say it, but name the library of programs.
+std::string target_of(const nlohmann::json& metadata) {
+  const bool has_programs = metadata.contains("libraries");
+  return metadata.value("target", has_programs ? "fused" : "stock");
+}
+
 /// How a file of tsq's was quantized; none where another tool made it, or it does not say enough.
 std::optional<Configuration> configuration_of(const nlohmann::json& metadata) {
   if (metadata.is_null() || metadata.value("stage", "") != "quantized") return std::nullopt;
@@ -55,6 +61,7 @@ std::optional<Configuration> configuration_of(const nlohmann::json& metadata) {
   options.backend = metadata.value("backend", "x86");
   options.recipe = metadata.value("recipe", "best");
   options.mode = metadata.value("mode", "static");
+  options.target = target_of(metadata);
   Configuration chosen = configuration(options);
   const nlohmann::json& mapping = metadata.value("qconfig_mapping", nlohmann::json());
   if (mapping.is_object()) chosen.mapping = QConfigMapping::from_dict(mapping);
@@ -85,7 +92,8 @@ ReportedModel reported(const ModelFile& file, const nlohmann::json& metadata) {
           .bytes = file.bytes,
           .sha1 = bench::sha1_of(file.path),
           .recipe = text("recipe"),
-          .mode = text("mode")};
+          .mode = text("mode"),
+          .target = text("stage") == "quantized" ? target_of(metadata) : ""};
 }
 
 nlohmann::json origin_json(const ReportCommandOptions& options, const std::vector<ReportedModel>& models,

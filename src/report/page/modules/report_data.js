@@ -80,22 +80,30 @@
     return report.selection.map((index) => report.data.models[index]);
   }
 
-  // Rows of several models side by side: [{key, rows: [row or undefined of each model]}, …], in the order of the first model, and
-  // after them what it lacks. Rows with the same key, as of a layer that is called twice, are joined in their order.
+  // Rows of several models side by side: [{key, rows: [row or undefined of each model]}, …], in the order of the flow: what the first
+  // model lacks stands after the row that is before it in its own model. Rows with the same key, as of a layer that is called twice,
+  // are joined in their order.
   function sideBySide(models, rowsOf, keyOf) {
     const joined = new Map();
+    const order = [];
     models.forEach((model, column) => {
       const seen = new Map();
+      let place = 0;
       for (const row of rowsOf(model)) {
         const name = keyOf(row);
         const call = seen.get(name) ?? 0;
         seen.set(name, call + 1);
         const key = `${call}\u0000${name}`;
-        if (!joined.has(key)) joined.set(key, { key: name, rows: models.map(() => undefined) });
-        joined.get(key).rows[column] = row;
+        if (!joined.has(key)) {
+          joined.set(key, { key: name, rows: models.map(() => undefined) });
+          order.splice(place, 0, joined.get(key));
+        }
+        const entry = joined.get(key);
+        entry.rows[column] = row;
+        place = order.indexOf(entry) + 1;
       }
     });
-    return [...joined.values()];
+    return order;
   }
 
   Object.assign(report, { readData, firstSelection, int8Models, chosenModels, sideBySide });

@@ -32,9 +32,10 @@
       { title: "Numbers", text: ({ role }) => formats.text(role) },
       { title: "Engine", text: ({ engine }) => formats.text(engine) },
       { title: "Mode", text: ({ mode }) => formats.text(mode) },
+      { title: "Target", text: ({ target }) => formats.text(target) },
       { title: "Recipe", text: ({ recipe }) => formats.text(recipe) },
       { title: "Size", text: ({ bytes }) => formats.bytes(bytes) },
-      { title: "Latency, median", text: ({ latency }) => formats.seconds(latency?.median_seconds) },
+      { title: "Latency", text: ({ latency }) => formats.seconds(latency?.median_seconds) },
       { title: "Float's time over its own", text: ({ latency }) => ratioText(latency ?? {}) },
       { title: "SQNR", text: ({ accuracy }) => formats.decibels(accuracy?.sqnr_db) },
       { title: "SQNR expected", text: ({ accuracy }) => formats.decibels(accuracy?.expected_sqnr_db) },
@@ -73,7 +74,7 @@
       .filter((model) => model.isInt8 && formats.isNumber(value(model)) && formats.isNumber(model.latency?.median_seconds))
       .map((model) => ({ label: model.name, index: model.index, x: model.latency.median_seconds, y: value(model) }));
     if (points.length === 0) return null;
-    const axes = { xTitle: "latency, median", xText: formats.seconds, yTitle: title, yText: text, yLimit: limit };
+    const axes = { xTitle: "latency", xText: formats.seconds, yTitle: title, yText: text, yLimit: limit };
     return charts.modelScatter({ caption: `${title} against latency`, points, reference, ...axes });
   }
 
@@ -109,7 +110,7 @@
     else section.append(modelTable(models));
     section.append(make("div", { class: "charts" }, accuracyCharts(models),
       barChart(models, "File sizes", "size", ({ bytes }) => bytes, formats.bytes),
-      barChart(models, "Latencies", "latency, median", ({ latency }) => latency?.median_seconds, formats.seconds)));
+      barChart(models, "Latencies", "latency", ({ latency }) => latency?.median_seconds, formats.seconds)));
     section.append(origin(report.data));
   }
 
