@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <new>
 #include <string_view>
 
@@ -32,9 +33,33 @@ std::string cause_of(const std::string& text) {
   return text;
 }
 
+/// How many bytes the letter has that begins here in UTF-8; 0: none does.
+std::size_t bytes_of_letter(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const std::size_t bytes = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
+  if (byte(0) < 0xC2 || byte(0) > 0xF4 || bytes > text.size()) return 0;
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+  }
+  return bytes;
+}
+
+/// LibTorch's lexer names single bytes of letters: those become the sign for what is no letter.
+std::string in_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t bytes = bytes_of_letter(text);
+    result += bytes > 0 ? text.substr(0, bytes) : "\uFFFD";
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return result;
+}
+
 std::string first_line(std::string text) {
   text.erase(0, std::min(text.size(), text.find_first_not_of(" \n\t")));
   text.resize(std::min(text.size(), text.find('\n')));
+  text = in_utf8(text);
   while (text.ends_with('.') || text.ends_with(' ')) text.pop_back();
   return text.empty() ? "no reason given" : text;
 }
@@ -53,6 +78,22 @@ std::string reason_of(const std::exception& exception) {
   const std::string name(bare_name(raised->getPythonClassName().value_or("")));
   const std::string text = first_line(*raised->getOriginalMsg());
   return name.empty() || text.starts_with(name) ? text : name + ": " + text;
+}
+
+std::string name_outside_ascii(std::string_view text) {
+  std::string name;
+  bool is_outside = false;
+  for (; !text.empty(); text.remove_prefix(std::max<std::size_t>(bytes_of_letter(text), 1))) {
+    const std::size_t bytes = bytes_of_letter(text);
+    const bool is_of_name =
+        bytes > 1 ||
+        (bytes == 1 && (std::isalnum(static_cast<unsigned char>(text[0])) != 0 || text[0] == '_'));
+    if (!is_of_name && is_outside) return name;
+    if (!is_of_name) name.clear();
+    if (is_of_name) name += text.substr(0, bytes);
+    is_outside = is_outside || bytes > 1;
+  }
+  return is_outside ? name : std::string();
 }
 
 bool is_out_of_memory(const std::exception& exception) {

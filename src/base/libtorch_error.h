@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 
 /// What exceptions of LibTorch say, for people.
 namespace tsq {
@@ -10,6 +11,9 @@ namespace tsq {
 /// own `raise` says ("ValueError: batch must be 1"), else the cause after the interpreter's traceback; no
 /// stack and no source position.
 std::string reason_of(const std::exception& exception);
+
+/// The first name in a text that has letters outside of ASCII; empty: none.
+std::string name_outside_ascii(std::string_view text);
 
 /// All that an exception says, but for LibTorch's stack.
 std::string without_stack(const std::exception& exception);

@@ -79,6 +79,15 @@ Error not_torchscript(const std::string& path, const std::exception& exception) 
                     path, why),
         "save the model before it is optimized; freezing it is fine");
   }
+  // torch.jit.save writes such names as they are, and LibTorch's lexer does not know their letters.
+  if (const std::string name = name_outside_ascii(without_stack(exception));
+      !name.empty() && why.find("expected a valid token") != std::string::npos) {
+    return Error(
+        ErrorCode::BadModel,
+        fmt::format("'{}' has the name '{}', and LibTorch cannot load names with letters outside of ASCII",
+                    path, name),
+        "give it another name in the model's source, and save the model again");
+  }
   if (const std::string name = missing_name(without_stack(exception)); !name.empty()) {
     return Error(ErrorCode::BadModel, fmt::format("'{}' needs {}, which no loaded library has", path, name),
                  "name the library that has it with --library, or load it by tsq::load_library");

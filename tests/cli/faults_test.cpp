@@ -90,6 +90,19 @@ TEST_F(Faults, EmptyModelFile) {
   expect_bad_input(with_model("empty.pt"), {"empty.pt", "empty"});
 }
 
+TEST_F(Faults, AModelWithANameThatLibTorchWritesAndCannotRead) {
+  torch::jit::Module model("Greek");
+  model.define("def forward(self, x):\n  return x + 1\n");
+  torch::jit::Function& forward = model.get_method("forward").function();
+  torch::jit::toGraphFunction(forward).graph()->inputs()[1]->setDebugName("x_θ");
+  std::vector<c10::Argument> arguments = forward.getSchema().arguments();
+  arguments[1] = c10::Argument("x_θ", arguments[1].type());
+  forward.setSchema(forward.getSchema().cloneWithArguments(arguments));
+  model.save(path("greek.pt"));
+  expect_bad_input(with_model("greek.pt"), {"greek.pt", "'x_θ'", "ASCII", "another name"});
+  expect_bad_input({"inspect", path("greek.pt")}, {"'x_θ'"});
+}
+
 TEST_F(Faults, ModelCutShortAtAnyPlace) {
   const std::string whole = read_file(path("model.pt"));
   for (const double share : {0.01, 0.3, 0.6, 0.9, 0.999}) {
