@@ -22,8 +22,10 @@ void add_line(std::vector<std::vector<std::string>>& cells, const bench::Profile
     line.insert(line.end(),
                 {fmt::format("{:.3f}", kMilliseconds * row.seconds[i]), std::to_string(row.counts[i])});
   if (row.seconds.size() > 1) {
+    // An operator that only one of the two has was replaced by others: it is neither faster nor slower.
+    const bool is_in_both = row.counts.front() > 0 && row.counts.back() > 0;
     const double difference = row.seconds.back() - row.seconds.front();
-    line.push_back(fmt::format("{:+.3f}{}", kMilliseconds * difference, difference > 0 ? " slower" : ""));
+    line.push_back(is_in_both ? fmt::format("{:+.3f}", kMilliseconds * difference) : "-");
   }
   cells.push_back(std::move(line));
 }
