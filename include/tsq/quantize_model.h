@@ -150,7 +150,7 @@ struct Quantized {
   std::optional<Trial> unseen{};
   std::optional<LatencyComparison> latency{};
   /// Beside the float model after torch::jit::optimize_for_inference, where LibTorch can freeze it.
-  std::optional<LatencyComparison> fused_latency{};
+  std::optional<LatencyComparison> optimized_latency{};
   QConfigMapping mapping{};             ///< makes the same model without goal and measuring
   std::vector<LeftFloat> left_float{};  ///< by what the trial has shown
   bool search_ended_early{false};       ///< for layers that do not pay: Effort::High goes on

@@ -85,16 +85,19 @@ Trial try_model(const torch::jit::Module& model, const torch::jit::Module& candi
 
 /// The times of two models beside each other.
 struct LatencyComparison {
-  double float_seconds{0};  ///< median of a run of the first model
-  double int8_seconds{0};   ///< of the second
-  /// The first's time over the second's: the median of the rounds, and a 95 % interval of it (bootstrap): 0
-  /// to infinity where eleven rounds took too long, or six had told that the second is faster.
+  double float_seconds{0};  ///< a run of the first model, in the round whose ratio is the median
+  double int8_seconds{0};   ///< a run of the second, in the same round
+  /// The first's time over the second's: the median over the rounds, which is the quotient of the two times
+  /// above, and its 95 % interval (see has_interval).
   double ratio{1};
   double ratio_low{1};
   double ratio_high{1};
   std::size_t rounds{0};
   int threads{1};
 
+  /// Whether there were rounds enough for an interval: six. Without one it is 0 to infinity, and the ratio
+  /// says nothing.
+  [[nodiscard]] bool has_interval() const noexcept;
   /// Whether the second is slower: the whole interval lies under 0.95.
   [[nodiscard]] bool is_slower() const noexcept;
   /// Whether it is at most a little faster: there is an interval, and it does not lie above 1.05.
@@ -103,16 +106,16 @@ struct LatencyComparison {
 };
 
 struct LatencyOptions {
-  double undecided{0.95};   ///< measuring ends when the interval excludes this ratio
-  double seconds{2};        ///< measuring ends, about
-  double longest{10};       ///< measuring ends though there are not eleven rounds yet
-  bool fuses_first{false};  ///< the first model is measured after torch::jit::optimize_for_inference
+  double undecided{0.95};       ///< measuring ends when the interval excludes this ratio
+  double seconds{2};            ///< measuring ends, about
+  double longest{10};           ///< measuring ends though there are not eleven rounds yet
+  bool optimizes_first{false};  ///< the first model is measured after torch::jit::optimize_for_inference
 };
 
 /// Times both models on one sample, in turns, both saved and loaded as in try_model, with LibTorch's number
 /// of threads, until the interval is clear of `options.undecided` or the time is up. Threads may do so at
 /// once, but each then times what the others leave of the processor. Throws what LibTorch throws about a
-/// model that it cannot freeze, where `options.fuses_first` asks for that.
+/// model that it cannot freeze, where `options.optimizes_first` asks for that.
 LatencyComparison compare_latency(const torch::jit::Module& model, const torch::jit::Module& candidate,
                                   const BackendConfig& backend, const Sample& sample,
                                   const LatencyOptions& options = {});

@@ -15,7 +15,7 @@
 namespace tsq::bench {
 namespace {
 
-constexpr std::array<std::string_view, 3> kForms{"as_saved", "frozen", "fused"};
+constexpr std::array<std::string_view, 3> kForms{"as_saved", "frozen", "optimized"};
 constexpr std::string_view kChannelsLast = "channels_last";
 constexpr int kMostThreads = 4096;
 constexpr int64_t kLargestBatch = 1'000'000;
@@ -27,6 +27,13 @@ std::optional<std::size_t> place_in(const std::array<std::string_view, N>& words
   const auto found = std::ranges::find(words, word);
   if (found == words.end()) return std::nullopt;
   return static_cast<std::size_t>(found - words.begin());
+}
+
+/// The form that a word names. "fused" is what earlier versions called the optimized one.
+std::optional<Form> form_of(std::string_view word) {
+  if (word == "fused") return Form::Optimized;
+  const auto place = place_in(kForms, word);
+  return place ? std::optional(static_cast<Form>(*place)) : std::nullopt;
 }
 
 [[noreturn]] void refuse(std::string_view word, const std::string& text, const std::string& remedy) {
@@ -47,8 +54,8 @@ void apply(Setting& setting, std::string_view word, const std::string& text) {
   if (is_known_engine(word)) {
     if (setting.engine) refuse(word, text, "name one engine");
     setting.engine = std::string(word);
-  } else if (const auto form = place_in(kForms, word)) {
-    setting.form = static_cast<Form>(*form);
+  } else if (const auto form = form_of(word)) {
+    setting.form = form;
   } else if (word == kChannelsLast) {
     setting.channels_last = true;
   } else if (word == "memory=kept") {
@@ -61,7 +68,7 @@ void apply(Setting& setting, std::string_view word, const std::string& text) {
     setting.batch = number_in<int64_t>(word, text, kLargestBatch);
   } else {
     refuse(word, text,
-           fmt::format("settings are {}; as_saved, frozen or fused; threads=N; batch=N; memory=kept or "
+           fmt::format("settings are {}; as_saved, frozen or optimized; threads=N; batch=N; memory=kept or "
                        "memory=system; channels_last",
                        fmt::join(known_engines(), ", ")));
   }
@@ -81,11 +88,11 @@ bool are_settings(std::string_view text) {
 /// A float file without a form stands for the fastest form of it and for itself.
 std::vector<Entry> forms_of(const Setting& setting, bool is_float) {
   if (setting.form || !is_float) return {{.setting = setting}};
-  Entry fused{.setting = setting, .is_optional = true};
+  Entry optimized{.setting = setting, .is_optional = true};
   Entry as_saved{.setting = setting};
-  fused.setting.form = Form::Fused;
+  optimized.setting.form = Form::Optimized;
   as_saved.setting.form = Form::AsSaved;
-  return {fused, as_saved};
+  return {optimized, as_saved};
 }
 
 }  // namespace
@@ -159,7 +166,7 @@ Entry entry_from(const nlohmann::json& json) {
   Setting& setting = entry.setting;
   setting.path = json.at("path");
   if (const auto& form = json.at("form"); !form.is_null())
-    setting.form = static_cast<Form>(place_in(kForms, form.get<std::string>()).value_or(0));
+    setting.form = form_of(form.get<std::string>()).value_or(Form::AsSaved);
   if (const auto& engine = json.at("engine_setting"); !engine.is_null()) setting.engine = engine;
   setting.threads = json.at("threads");
   setting.memory = json.at("memory") == "kept" ? Memory::Kept : Memory::System;

@@ -69,7 +69,7 @@ torch::jit::Module in_form(torch::jit::Module module, Form form) {
     module = torch::jit::freeze(module);
     ir::own_call_stacks(module);
   }
-  if (form == Form::Fused) return torch::jit::optimize_for_inference(module);
+  if (form == Form::Optimized) return torch::jit::optimize_for_inference(module);
   return module;
 }
 

@@ -313,7 +313,7 @@ Quantized quantize(const Module& model, std::span<const Sample> samples, const Q
                       .trial = std::move(done.trial),
                       .unseen = std::move(result.unseen),
                       .latency = done.latency,
-                      .fused_latency = done.fused_latency,
+                      .optimized_latency = done.optimized_latency,
                       .mapping = std::move(done.mapping),
                       .left_float = std::move(done.left_float),
                       .search_ended_early = done.ended_early,

@@ -271,7 +271,7 @@ class Finish {
     if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
     tell_who_decided(result.left_float, !result.left_float.empty() && mapping_ == QConfigMapping(),
                      result.report);
-    if (latency && !is_float) result.fused_latency = beside_fused(result.module);
+    if (latency && !is_float) result.optimized_latency = beside_optimized(result.module);
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
     if (result.trial.fault && !task_.force) {
       // What is float is the user's own model at the worst.
@@ -292,10 +292,10 @@ class Finish {
   }
 
   /// None where LibTorch cannot freeze the float model.
-  [[nodiscard]] std::optional<LatencyComparison> beside_fused(const Module& module) const {
+  [[nodiscard]] std::optional<LatencyComparison> beside_optimized(const Module& module) const {
     try {
       LatencyOptions options = kQuick;
-      options.fuses_first = true;
+      options.optimizes_first = true;
       return compared(task_.model, module, options);
     } catch (const Error&) {
       throw;

@@ -51,9 +51,9 @@ struct Finished {
   Report report{};
   Trial trial{};
   std::optional<LatencyComparison> latency{};
-  std::optional<LatencyComparison> fused_latency{};  ///< the same beside the fused float model
-  QConfigMapping mapping{};                          ///< makes the same model without measuring
-  std::vector<LeftFloat> left_float{};               ///< empty: `mapping` is the task's
+  std::optional<LatencyComparison> optimized_latency{};  ///< the same beside the optimized float model
+  QConfigMapping mapping{};                              ///< makes the same model without measuring
+  std::vector<LeftFloat> left_float{};                   ///< empty: `mapping` is the task's
   bool ended_early{false};  ///< the search for what does not pay, by the time that it may take
 };
 

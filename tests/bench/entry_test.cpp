@@ -50,9 +50,16 @@ TEST(Entries, AFloatFileIsMeasuredAsFastAsLibTorchMakesItAndAsItIs) {
   const Choice choice{.settings = {setting_from("float.pt"), setting_from("int8.pt")}, .threads = 1};
   const std::vector<Entry> entries = entries_of(choice, {true, false});
   EXPECT_THAT(names_of(entries),
-              ElementsAre("float.pt fused, threads 1", "float.pt, threads 1", "int8.pt, threads 1"));
+              ElementsAre("float.pt optimized, threads 1", "float.pt, threads 1", "int8.pt, threads 1"));
   EXPECT_TRUE(entries[0].is_optional);
   EXPECT_FALSE(entries[1].is_optional);
+}
+
+TEST(Entries, TheOptimizedFormIsReadUnderItsEarlierName) {
+  EXPECT_EQ(setting_from("float.pt@fused").form, Form::Optimized);
+  nlohmann::json old = to_json(Entry{.setting = setting_from("float.pt@optimized")});
+  old["form"] = "fused";
+  EXPECT_EQ(name_of(entry_from(old)), "float.pt optimized");
 }
 
 TEST(Entries, AFormThatWasAskedForIsTheOnlyOneAndNotOptional) {
@@ -82,7 +89,7 @@ TEST(Entries, ABatchOfItsOwnIsMeasuredOnceAndComparedWithTheFirst) {
 }
 
 TEST(Entries, JsonKeepsAnEntry) {
-  Entry entry{.setting = setting_from("m.pt@onednn,threads=2,memory=system,channels_last,fused"),
+  Entry entry{.setting = setting_from("m.pt@onednn,threads=2,memory=system,channels_last,optimized"),
               .batch = 4,
               .concurrency = 3};
   EXPECT_EQ(name_of(entry_from(to_json(entry))), name_of(entry));

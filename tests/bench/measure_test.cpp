@@ -92,21 +92,21 @@ TEST(Measure, TheDurationIsSharedByLaunchesAndSpentOnCalls) {
 }
 
 TEST(Measure, AnOptionalEntryThatCannotRunIsLeftOut) {
-  Stage stage{.seconds = {{"a", 0.001}}, .refused = "fused"};
-  Entry fused = entry_of("a");
-  fused.setting.form = Form::Fused;
-  fused.is_optional = true;
-  const Result result = run(stage, {fused, entry_of("a")}, {.launches = 2, .rounds = 2});
+  Stage stage{.seconds = {{"a", 0.001}}, .refused = "optimized"};
+  Entry optimized = entry_of("a");
+  optimized.setting.form = Form::Optimized;
+  optimized.is_optional = true;
+  const Result result = run(stage, {optimized, entry_of("a")}, {.launches = 2, .rounds = 2});
   ASSERT_EQ(result.entries.size(), 1U);
   EXPECT_FALSE(result.entries[0].entry.is_optional);
-  fused.is_optional = false;
-  EXPECT_THROW(run(stage, {fused}, {.launches = 1, .rounds = 2}), Error);
+  optimized.is_optional = false;
+  EXPECT_THROW(run(stage, {optimized}, {.launches = 1, .rounds = 2}), Error);
 }
 
 TEST(Measure, AFloatFileIsProfiledOnceFrozenWhereThatRuns) {
-  Entry fused = entry_of("a");
-  fused.setting.form = Form::Fused;
-  fused.is_optional = true;
+  Entry optimized = entry_of("a");
+  optimized.setting.form = Form::Optimized;
+  optimized.is_optional = true;
   const auto forms = [&](const std::string& refused) {
     const auto worker = [&](const json& request) -> json {
       if (request["do"] == "load" && request["entry"]["form"] == refused)
@@ -115,7 +115,7 @@ TEST(Measure, AFloatFileIsProfiledOnceFrozenWhereThatRuns) {
     };
     std::vector<std::optional<Form>> chosen;
     for (const ProfiledEntry& one : profile(
-             {fused, entry_of("a")}, "data.pt", 1, [&] { return Ask(worker); },
+             {optimized, entry_of("a")}, "data.pt", 1, [&] { return Ask(worker); },
              [](std::size_t, std::size_t) {}))
       chosen.push_back(one.entry.setting.form);
     return chosen;

@@ -167,13 +167,33 @@ TEST(Latency, HardlyFasterMeansThatTheIntervalIsNotAbove105) {
   EXPECT_FALSE(found.is_hardly_faster()) << "without an interval nothing is known";
 }
 
-TEST(Latency, FewerThanElevenRoundsCarryNoInterval) {
+TEST(Latency, SixRoundsOfASlowModelCarryTheIntervalOfTheirRatios) {
+  const Module slow = defined("Slow", "  for i in range(20):\n    x = x @ x * 0.01\n  return x\n");
+  const Module fast = defined("Fast", "  return x\n");
+  const LatencyComparison found = compare_latency(slow, fast, backend_config("fbgemm"),
+                                                  {torch::ones({64, 64})}, {.seconds = 0, .longest = 1e9});
+  EXPECT_EQ(found.rounds, 6U);
+  EXPECT_TRUE(found.has_interval());
+  EXPECT_LT(found.ratio_low, found.ratio);
+  EXPECT_GT(found.ratio_high, found.ratio);
+}
+
+TEST(Latency, TheTimesAreThoseThatTheRatioIsComputedFrom) {
+  const Module model = defined("Timed", "  return x * 2.\n");
+  const LatencyComparison found =
+      compare_latency(model, model, backend_config("fbgemm"), {torch::ones({2})}, {.seconds = 0});
+  EXPECT_EQ(found.ratio, found.float_seconds / found.int8_seconds);
+}
+
+TEST(Latency, FewerThanSixRoundsCarryNoIntervalAndSayNoRatio) {
   const Module model = defined("Timed", "  return x * 2.\n");
   const BackendConfig backend = backend_config("fbgemm");
   const LatencyComparison cut =
       compare_latency(model, model, backend, {torch::ones({2})}, {.seconds = 0, .longest = 0});
-  EXPECT_LT(cut.rounds, 11U);
+  EXPECT_LT(cut.rounds, 6U);
+  EXPECT_FALSE(cut.has_interval());
   EXPECT_EQ(cut.ratio_low, 0);
+  EXPECT_TRUE(cut.to_json().at("ratio").is_null());
   EXPECT_TRUE(std::isinf(cut.ratio_high));
   EXPECT_TRUE(cut.to_json().at("ratio_interval").at(1).is_null());
   const LatencyComparison whole = compare_latency(model, model, backend, {torch::ones({2})}, {.seconds = 0});

@@ -10,8 +10,8 @@ namespace tsq::bench {
 /// What a loaded float file is made into before it runs.
 enum class Form {
   AsSaved,
-  Frozen,  ///< torch::jit::freeze
-  Fused,   ///< torch::jit::optimize_for_inference: frozen, and fused for oneDNN
+  Frozen,     ///< torch::jit::freeze
+  Optimized,  ///< torch::jit::optimize_for_inference: frozen, and joined into kernels of oneDNN
 };
 
 /// What becomes of memory that a model frees.
@@ -23,7 +23,7 @@ enum class Memory {
 /// A file and how it is to run: `model.pt@onednn,threads=2`.
 struct Setting {
   std::string path{};
-  std::optional<Form> form{};           ///< without: float files fused, others as saved
+  std::optional<Form> form{};           ///< without: float files optimized, others as saved
   std::optional<std::string> engine{};  ///< without: the one that the file names
   int threads{0};                       ///< 0: as the command line says
   std::optional<int64_t> batch{};       ///< without: as the command line says
@@ -31,7 +31,7 @@ struct Setting {
   bool channels_last{false};
 };
 
-/// Reads `PATH[@WORD,…]`. Words: an engine; as_saved, frozen or fused; threads=N; batch=N; memory=kept or
+/// Reads `PATH[@WORD,…]`. Words: an engine; as_saved, frozen or optimized; threads=N; batch=N; memory=kept or
 /// memory=system; channels_last. An @ that a dot or a slash follows belongs to the path. Throws
 /// Error(BadConfig).
 Setting setting_from(const std::string& text);
@@ -44,7 +44,8 @@ struct Entry {
   bool is_optional{false};  ///< left out where it cannot run: nobody asked for it by name
 };
 
-/// The names under which reports show an entry and `--compare` finds it again: "model.pt fused, batch 16".
+/// The names under which reports show an entry and `--compare` finds it again: "model.pt optimized, batch
+/// 16".
 std::string name_of(const Entry& entry);
 
 /// What one can ask for with one command line.
@@ -56,8 +57,8 @@ struct Choice {
 };
 
 /// All entries of a choice, batch by batch. `is_float[i]`: whether file i is a float model; one whose form is
-/// left open appears fused (that is what int8 has to beat; optional, for LibTorch cannot freeze every model,
-/// and a file without tsq's record may be another tool's int8 model) and as saved.
+/// left open appears optimized (that is what int8 has to beat; optional, for LibTorch cannot freeze every
+/// model, and a file without tsq's record may be another tool's int8 model) and as saved.
 std::vector<Entry> entries_of(const Choice& choice, const std::vector<bool>& is_float);
 
 /// The position of the entry that another is compared with: the first of the same batch size and

@@ -38,11 +38,11 @@ constexpr CommandHelp kBenchHelp{
         "  tsq bench model.int8.pt --data test.pt --concurrency 1,4 --threads 1\n\n"
         "Settings of a model stand after an @: an engine (x86, fbgemm, qnnpack, onednn); its form (as_saved, "
         "frozen,\n"
-        "fused); threads=N; batch=N; memory=kept (freed memory stays in the process, as 'tsq run' has it) "
-        "or\n"
-        "memory=system; channels_last. A float file without a form is measured frozen and fused for oneDNN, "
-        "which is\n"
-        "what int8 has to beat, and as it was saved.\n"
+        "optimized, by torch::jit::optimize_for_inference); threads=N; batch=N; memory=kept (freed memory "
+        "stays in\n"
+        "the process, as 'tsq run' has it) or memory=system; channels_last. A float file without a form is "
+        "measured\n"
+        "optimized, which is what int8 has to beat, and as it was saved.\n"
         "Models take turns, so that a change of the machine's speed meets all of them. The ratio says how "
         "many times as\n"
         "fast a model is as the first of its batch size, with its 95 % interval."};
@@ -94,7 +94,7 @@ std::string milliseconds(double seconds) {
 }
 
 std::string text_of(const bench::Ratio& ratio) {
-  if (!ratio.interval) return fmt::format("{:.2f} (too few launches for an interval)", ratio.value);
+  if (!ratio.interval) return "- (too few launches for an interval)";
   const std::string interval = fmt::format("{:.2f} to {:.2f}", ratio.interval->low, ratio.interval->high);
   if (!ratio.is_a_difference()) return fmt::format("no difference seen ({})", interval);
   return fmt::format("{:.2f} ({})", ratio.value, interval);
@@ -129,6 +129,8 @@ std::string text_of(const bench::Result& result) {
                                      rounds.size() == 1 ? "" : "es",
                                      result.together ? "one process" : "a process for each model",
                                      rounds.front().size(), bench::text_of(result.machine));
+  if (result.entries.size() > 1)
+    text += "ratio: the mean over launches of the median ratio of a round; medians are of all calls\n";
   for (const std::string& warning : result.warnings) text += fmt::format("warning: {}\n", warning);
   return text;
 }

@@ -23,7 +23,7 @@ void add_line(std::vector<std::vector<std::string>>& cells, const bench::Profile
                 {fmt::format("{:.3f}", kMilliseconds * row.seconds[i]), std::to_string(row.counts[i])});
   if (row.seconds.size() > 1) {
     // An operator that only one of the two has was replaced by others: it is neither faster nor slower.
-    const bool is_in_both = row.counts.front() > 0 && row.counts.back() > 0;
+    const bool is_in_both = row.seconds.front() > 0 && row.seconds.back() > 0;
     const double difference = row.seconds.back() - row.seconds.front();
     line.push_back(is_in_both ? fmt::format("{:+.3f}", kMilliseconds * difference) : "-");
   }

@@ -41,20 +41,27 @@ std::string trial_text(const Quantized& quantized, const VerdictContext& context
   return text;
 }
 
+/// "4.70 times as fast (4.61 to 4.86)": no factor without an interval.
+std::string factor_text(const LatencyComparison& found) {
+  if (!found.has_interval())
+    return fmt::format("{} round{}, too few for a factor", found.rounds, found.rounds == 1 ? "" : "s");
+  return fmt::format("{:.2f} times as fast ({:.2f} to {:.2f})", found.ratio, found.ratio_low,
+                     found.ratio_high);
+}
+
+std::string optimized_text(const std::optional<LatencyComparison>& found) {
+  if (!found) return {};
+  return fmt::format("             float after optimize_for_inference {:.3f} ms, int8 {:.3f} ms: {}\n",
+                     1000 * found->float_seconds, 1000 * found->int8_seconds, factor_text(*found));
+}
+
 std::string latency_text(const Quantized& quantized, const VerdictContext& context) {
   if (quantized.latency) {
     const LatencyComparison& found = *quantized.latency;
-    const std::string interval =
-        std::isfinite(found.ratio_high)
-            ? fmt::format("{:.2f} to {:.2f}", found.ratio_low, found.ratio_high)
-            : fmt::format("{} round{}, too few for an interval", found.rounds, found.rounds == 1 ? "" : "s");
-    const std::string fused = quantized.fused_latency ? fmt::format("; {:.2f} times the fused float model",
-                                                                    quantized.fused_latency->ratio)
-                                                      : "";
-    return fmt::format(
-        "  latency    float {:.3f} ms, int8 {:.3f} ms: {:.2f} times as fast ({}), {} thread{}{}\n",
-        1000 * found.float_seconds, 1000 * found.int8_seconds, found.ratio, interval, found.threads,
-        found.threads == 1 ? "" : "s", fused);
+    return fmt::format("  latency    float {:.3f} ms, int8 {:.3f} ms: {}, {} thread{}\n{}",
+                       1000 * found.float_seconds, 1000 * found.int8_seconds, factor_text(found),
+                       found.threads, found.threads == 1 ? "" : "s",
+                       optimized_text(quantized.optimized_latency));
   }
   if (!is_made_for_this_processor(context.backend))
     return fmt::format("  latency    not measured: '{}' is made for another kind of processor\n",
@@ -128,8 +135,9 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
                          100 * remark.figure);
     case RemarkKind::LittleGained:
       return fmt::format("little is gained, {:.0f} % of the float file and {}: {}", 100 * remark.figure,
-                         quantized.latency ? fmt::format("{:.2f} of its speed", quantized.latency->ratio)
-                                           : "a speed that was not measured",
+                         quantized.latency && quantized.latency->has_interval()
+                             ? fmt::format("{:.2f} of its speed", quantized.latency->ratio)
+                             : "a speed that was not measured",
                          leaving_remedy(context));
     case RemarkKind::FloatPays:
       return "int8 does not pay for this model on this machine: nothing is quantized, the result computes "
@@ -205,8 +213,8 @@ Verdict verdict_of(const Quantized& quantized, const VerdictContext& context) {
   verdict.json.update(
       {{"unseen", quantized.unseen ? quantized.unseen->to_json() : nlohmann::json(nullptr)},
        {"latency", quantized.latency ? quantized.latency->to_json() : nlohmann::json(nullptr)},
-       {"fused_latency",
-        quantized.fused_latency ? quantized.fused_latency->to_json() : nlohmann::json(nullptr)},
+       {"optimized_latency",
+        quantized.optimized_latency ? quantized.optimized_latency->to_json() : nlohmann::json(nullptr)},
        {"is_float_model", quantized.is_float_model},
        {"left_float", left_float_json(quantized.left_float)},
        {"warnings", verdict.warnings},
