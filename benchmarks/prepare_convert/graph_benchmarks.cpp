@@ -77,8 +77,7 @@ Configuration configuration_of(Recipe recipe) {
 }
 
 Prepared prepared_model(const Module& model, const Configuration& configuration) {
-  return prepare(model, configuration.mapping, configuration.backend,
-                 {.recipe = {.recipe = configuration.recipe}});
+  return prepare(model, configuration.mapping, configuration.backend, {.recipe = configuration.recipe});
 }
 
 std::unique_ptr<const Stages> stages_of(const Configuration& configuration, int64_t layers) {

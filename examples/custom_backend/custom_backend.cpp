@@ -91,8 +91,8 @@ int main(int argc, char** argv) try {
   const std::vector<tsq::Sample> samples = tsq::load_samples(argv[3], model);
   const tsq::BackendConfig backend = npu_backend();
 
-  tsq::Prepared prepared = tsq::prepare(model, tsq::default_qconfig_mapping("x86"), backend,
-                                        {.recipe = {.recipe = tsq::Recipe::Fx}});
+  tsq::Prepared prepared =
+      tsq::prepare(model, tsq::default_qconfig_mapping("x86"), backend, {.recipe = tsq::Recipe::Fx});
   tsq::calibrate(prepared, samples);
   tsq::convert_to_reference(prepared, backend).save(argv[4]);
   const tsq::Lowered quantized = tsq::convert(prepared, backend);

@@ -106,9 +106,15 @@ struct PrepareOptions {
   PrepareCustomConfig custom{};
   /// The layers whose input and weight ranges are balanced, channel by channel.
   EqualizationMapping equalization{};
-  /// Which passes run, here and in the later steps: recipe Fx is prepare_fx, Best, the default, adds passes
-  /// of tsq's own.
-  RecipeOptions recipe{};
+  // Which passes run, here and in the later steps; RecipeOptions says what each means.
+  Recipe recipe{Recipe::Best};  ///< Fx is prepare_fx, Best adds passes of tsq's own
+  TargetCpu target_cpu{TargetCpu::Native};
+  LoweringTarget target{LoweringTarget::Stock};
+  std::optional<double> smooth_quant{};
+  std::optional<double> cross_layer_margin{};
+  WeightRounding weight_rounding{WeightRounding::Learned};
+  Effort effort{Effort::Normal};
+  bool python_source{false};
 };
 
 /// Captures `model` (which is not modified), fuses, matches the backend's patterns and puts observers in.
@@ -148,7 +154,7 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                                const ConvertOptions& options = {});
 
 struct LoweringOptions {
-  /// None: what the reference was placed for.
+  /// Another target than the one that the model was prepared for, and its layers placed for; none: that one.
   std::optional<LoweringTarget> target{};
   /// BFloat16: operators that stay float compute in it where that pays; inputs and outputs of the model keep
   /// their dtype.

@@ -60,10 +60,18 @@ struct QuantizeOptions {
   std::optional<QConfigMapping> mapping{};  ///< none: that of mode, recipe and backend
   PrepareCustomConfig custom{};
   EqualizationMapping equalization{};
-  RecipeOptions recipe{};
+  // RecipeOptions says what each of these means.
+  Recipe recipe{Recipe::Best};
+  TargetCpu target_cpu{TargetCpu::Native};
+  LoweringTarget target{LoweringTarget::Stock};
+  std::optional<double> smooth_quant{};
+  std::optional<double> cross_layer_margin{};
+  WeightRounding weight_rounding{WeightRounding::Learned};
+  Effort effort{Effort::Normal};
+  bool python_source{false};
   ConvertCustomConfig convert_custom{};
-  std::optional<QConfigMapping> convert_mapping{};  ///< see ConvertOptions; not together with a goal
-  LoweringOptions lowering{};
+  std::optional<QConfigMapping> convert_mapping{};      ///< see ConvertOptions; not together with a goal
+  c10::ScalarType float_dtype{c10::ScalarType::Float};  ///< see LoweringOptions
   bool lowers{true};              ///< false: the reference model is the result, and no latency is measured
   std::string method{"forward"};  ///< samples are its arguments; it is what is quantized and judged
   QuantizeGoal goal{};

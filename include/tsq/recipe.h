@@ -58,6 +58,7 @@ std::string_view to_string(Effort effort);
 /// Throws Error(BadConfig) with the names that there are.
 Effort effort_from_name(std::string_view name);
 
+/// The options of prepare and quantize that say which passes run.
 struct RecipeOptions {
   Recipe recipe{Recipe::Best};
   /// Where it is named, the result is the same on every machine, and kernels that are wrong on some
@@ -77,6 +78,10 @@ struct RecipeOptions {
   /// "GPTQ" (2022).
   WeightRounding weight_rounding{WeightRounding::Learned};
   Effort effort{Effort::Normal};  ///< of recipe `best`
+  /// Of a traced model: whether the Python files that its debug information names are read where they are
+  /// here, to tell `torch.add(x, y)`, `x.add(y)` and `x + y` apart, which are three things to FX and one
+  /// operator in a trace. The result then depends on these files.
+  bool python_source{false};
 };
 
 /// The value of smooth_quant in a recipe, with its default. Throws Error(BadConfig) for a number outside of 0

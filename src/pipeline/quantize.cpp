@@ -13,6 +13,7 @@
 
 #include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
+#include "base/recipe_options.h"
 #include "io/archive.h"
 #include "io/empty_tensors.h"
 #include "io/samples.h"
@@ -219,7 +220,7 @@ Prepared prepare(const Module& model, const QConfigMapping& mapping, const Backe
                                                        .backend = backend,
                                                        .custom = options.custom,
                                                        .equalization = options.equalization,
-                                                       .options = options.recipe}));
+                                                       .options = detail::recipe_options(options)}));
 }
 
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const CalibrateOptions& options) {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/known_engines.h"
+#include "base/recipe_options.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
 #include "operators/weighted.h"
@@ -71,8 +71,8 @@ void check_recipe(const PrepareOptions& options) {
                 "leave it out, or quantize without training");
   };
   if (!options.equalization.empty()) refuse("equalized");
-  if (options.recipe.smooth_quant) refuse("smoothed");
-  if (options.recipe.cross_layer_margin) refuse("equalized across layers");
+  if (options.smooth_quant) refuse("smoothed");
+  if (options.cross_layer_margin) refuse("equalized across layers");
 }
 
 /// The layers with weights that all compute in float wherever they are called, but for those that the mapping
@@ -117,7 +117,7 @@ Prepared prepare_qat(const Module& model, const QConfigMapping& mapping, const B
                      const PrepareOptions& options) {
   torchscript::check_float_model(model);
   check_recipe(options);
-  if (options.recipe.recipe == Recipe::Best) check_rounds(mapping);
+  if (options.recipe == Recipe::Best) check_rounds(mapping);
   const at::NoGradGuard no_grad;
   const Module to_train = detail::copy_to_train(model);
   check_can_train(to_train);
@@ -125,7 +125,7 @@ Prepared prepare_qat(const Module& model, const QConfigMapping& mapping, const B
                                                                .mapping = mapping,
                                                                .backend = backend,
                                                                .custom = options.custom,
-                                                               .options = options.recipe,
+                                                               .options = detail::recipe_options(options),
                                                                .trains = true}));
 }
 

@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "backends/kernels/engine.h"
-#include "base/known_engines.h"
+#include "base/callers_exception.h"
+#include "base/recipe_options.h"
+#include "io/libraries.h"
 #include "io/samples.h"
 #include "quantize/goal.h"
 #include "quantize/remarks.h"
@@ -53,7 +55,7 @@ void check_options(const QuantizeOptions& options) {
 
 BackendConfig backend_of(const QuantizeOptions& options) {
   BackendConfig backend = options.backend_config ? *options.backend_config : backend_config(options.backend);
-  return mode_backend_config(options.mode, options.recipe.recipe, std::move(backend));
+  return mode_backend_config(options.mode, options.recipe, std::move(backend));
 }
 
 /// A table of one's own has no mapping of its own: the default one is that of x86.
@@ -62,6 +64,8 @@ QConfigMapping mapping_of(const QuantizeOptions& options, const BackendConfig& b
   return mode_qconfig_mapping(options.mode, options.recipe.recipe,
                               is_known_engine(backend.name()) ? backend.name() : "x86");
 }
+
+LoweringOptions lowering_of(const QuantizeOptions& options) { return {.float_dtype = options.float_dtype}; }
 
 uint64_t bytes_when_saved(const Module& module) {
   uint64_t bytes = 0;
@@ -108,16 +112,18 @@ Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
     return prepare(
         work.model, mapping, work.backend,
-        {.custom = options.custom, .equalization = options.equalization, .recipe = options.recipe});
+        detail::with_recipe(PrepareOptions{.custom = options.custom, .equalization = options.equalization},
+                            detail::recipe_options(options)));
   });
   if (!samples.empty()) {
     const std::size_t left = detail::last_part(samples).size();
-    steps.run("calibrate", [&](const Progress& progress) {
+    prepared = steps.run("calibrate", [&](const Progress& progress) {
       const auto after_sample = [&](std::size_t done, std::size_t total) {
         if (earlier != nullptr && left > 0 && done == total - left) *earlier = prepared;
         if (progress) progress(done, total);
       };
       calibrate(prepared, samples, {.progress = after_sample});
+      return std::move(prepared);
     });
   }
   return prepared;
@@ -142,20 +148,20 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .mapping = mapping,
       .custom = options.convert_custom,
       .convert_mapping = options.convert_mapping,
-      .lowering = options.lowering,
+      .lowering = lowering_of(options),
       .calibrated =
           [&](const QConfigMapping& wanted) {
             if (first) return *std::exchange(first, std::nullopt);
             return calibrated(work, wanted, work.samples.calibration, earlier);
           },
       .calibration_seconds = seconds,
-      .effort = options.recipe.effort,
+      .effort = options.effort,
       .samples = work.samples.trial,
       .decisions = options.decisions,
       .beside = beside(work),
       .lowers = options.lowers,
       .times = options.lowers && options.times && is_made_for_this_processor(work.backend),
-      .leaves_what_does_not_pay = options.lowers && options.recipe.recipe == Recipe::Best,
+      .leaves_what_does_not_pay = options.lowers && options.recipe == Recipe::Best,
       .force = options.force};
   return Steps(work.events).run("convert", [&](const Progress& progress) {
     task.progress = progress;
@@ -193,7 +199,7 @@ Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold)
   const Lowered lowered =
       convert(prepared, work.backend,
               {.custom = work.options.convert_custom, .mapping = work.options.convert_mapping},
-              work.options.lowering);
+              lowering_of(work.options));
   const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
                                 detail::spread(fold.calibration, detail::kMostTried),
                                 detail::TrialExtent::All, work.options.decisions);
@@ -246,7 +252,7 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
                         .samples = work.samples.trial,
                         .decisions = work.options.decisions,
                         .custom = work.options.convert_custom,
-                        .lowering = work.options.lowering,
+                        .lowering = lowering_of(work.options),
                         .confirm = confirm};
   if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
   GoalOutcome outcome = detail::search_for_goal(task, prepared, work.events);
@@ -288,8 +294,12 @@ QuantizeGoal goal_with_methods(const QuantizeGoal& goal, const torchscript::Meth
 torch::jit::Module Quantized::module() && { return std::move(model).module(); }
 Report Quantized::report() && { return std::move(model).report(); }
 
-Quantized quantize(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
+namespace {
+
+Quantized quantized(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
   check_options(options);
+  // What would fail after calibration fails before it.
+  if (options.lowers && options.target == LoweringTarget::Fused) io::load_runtime();
   const torchscript::MethodAsForward method(model, options.method);
   const Module as_forward = method.put(model);
   const BackendConfig backend = backend_of(options);

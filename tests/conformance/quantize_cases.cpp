@@ -144,7 +144,7 @@ void prepare_to_train(const json& job) {
                    read_config<tsq::QConfigMapping>(job, "qconfig").value_or(mapping), backend,
                    {.custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config")
                                   .value_or(tsq::PrepareCustomConfig{}),
-                    .recipe = {.recipe = recipe}})
+                    .recipe = recipe})
       .save(job.at("prepared").get<std::string>());
 }
 
@@ -217,15 +217,16 @@ void quantize(const json& job) {
                         .value_or(tsq::PrepareCustomConfig{}),
           .equalization =
               read_config<tsq::EqualizationMapping>(job, "equalization").value_or(tsq::EqualizationMapping{}),
-          .recipe = {.recipe = recipe,
-                     .target = tsq::lowering_target_from_name(job.value("target", "stock"))}}};
+          .recipe = recipe,
+          .target = tsq::lowering_target_from_name(job.value("target", "stock")),
+          .python_source = job.value("python_source", false)}};
   steps.model.eval();
   if (job.contains("calibration"))
     steps.samples = tsq::load_samples(job.at("calibration").get<std::string>(), steps.model);
   const auto mapping = read_config<tsq::QConfigMapping>(job, "qconfig")
                            .value_or(tsq::default_qconfig_mapping(steps.backend.name()));
   const std::string written = write_converted(steps.prepared(mapping), steps.backend, job);
-  if (steps.options.recipe.target == tsq::LoweringTarget::Stock) check_quantize(steps, mapping, job, written);
+  if (steps.options.target == tsq::LoweringTarget::Stock) check_quantize(steps, mapping, job, written);
 }
 
 json answer(int code, const std::string& error) { return {{"exit", code}, {"error", error}}; }

@@ -31,8 +31,7 @@ struct Fused {
 Fused fused(const Module& model, const std::vector<Sample>& samples, Recipe recipe = Recipe::Best) {
   const BackendConfig backend = mode_backend_config(QuantizeMode::Static, recipe, backend_config("x86"));
   const QConfigMapping mapping = mode_qconfig_mapping(QuantizeMode::Static, recipe, "x86");
-  Prepared prepared =
-      prepare(model, mapping, backend, {.recipe = {.recipe = recipe, .target = LoweringTarget::Fused}});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe, .target = LoweringTarget::Fused});
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
   const Lowered lowered = lower(reference, backend);

@@ -22,7 +22,7 @@ Module fused(const Module& model, const std::vector<Sample>& samples) {
       mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
   const QConfigMapping mapping = mode_qconfig_mapping(QuantizeMode::Static, Recipe::Best, "x86");
   Prepared prepared =
-      prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Best, .target = LoweringTarget::Fused}});
+      prepare(model, mapping, backend, {.recipe = Recipe::Best, .target = LoweringTarget::Fused});
   calibrate(prepared, samples);
   return convert(prepared, backend).module();
 }

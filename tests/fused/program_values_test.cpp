@@ -41,7 +41,7 @@ class InsideAProgram : public ::testing::Test {
     const BackendConfig backend =
         mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
     Prepared prepared =
-        prepare(model_, best_qconfig_mapping("x86"), backend, {.recipe = {.target = LoweringTarget::Fused}});
+        prepare(model_, best_qconfig_mapping("x86"), backend, {.target = LoweringTarget::Fused});
     calibrate(prepared, samples_);
     fused_ = convert(prepared, backend).module();
     operations_ = capture(fused_, samples_[0]);
@@ -167,7 +167,7 @@ TEST(ComparedRows, OfStockAndFusedFilesHaveTheSameNamesAndNoneIsWorseThanItsRoun
       mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
   std::vector<std::set<std::string>> layers;
   for (const LoweringTarget target : {LoweringTarget::Stock, LoweringTarget::Fused}) {
-    Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = {.target = target}});
+    Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.target = target});
     calibrate(prepared, samples);
     const ComparedLayers compared = compare_layers(model, convert(prepared, backend).module(), samples);
     std::set<std::string>& names = layers.emplace_back();

@@ -50,7 +50,7 @@ std::size_t observers_of_methods(const ir::Model& model, bool with_data) {
 /// Before settle_methods, in recipe fx.
 CalibratedModel with_method(const std::string& methods) {
   Prepared prepared = prepare(two_layers(methods), default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Fx}});
+                              {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{images()}});
   return before_pass(prepared, "settle_methods");
 }
@@ -144,7 +144,7 @@ TEST(ShareRangesOfExtremes, AddendsKeepTheirs) {
 CalibratedModel reference() {
   Prepared prepared =
       prepare(two_layers("def forward(self, x):\n  return self.second.forward(self.first.forward(x))\n"),
-              default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
+              default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{images()}});
   CalibratedModel result = testing::calibrated_model(prepared);
   testing::make_reference(result);

@@ -39,7 +39,7 @@ Module with_float_cells(const Module& model) {
   QConfigMapping mapping = best_qconfig_mapping("x86");
   for (const char* type : {"torch.nn.LSTMCell", "torch.nn.GRUCell"})
     mapping.set_object_type(type, std::nullopt);
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Best}});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Best});
   calibrate(prepared, std::vector<Sample>{{input()}});
   return convert(prepared, backend);
 }

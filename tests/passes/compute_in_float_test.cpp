@@ -48,7 +48,7 @@ Module quantized(const Module& model, const std::vector<Sample>& samples, Recipe
   const BackendConfig backend = backend_config("x86");
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }
@@ -199,7 +199,7 @@ TEST(ComputeInFloat, AMethodBesideForwardTakesAndGivesTheModelsDtype) {
 
 TEST(ComputeInFloat, TheReportSaysSo) {
   const Prepared prepared = prepare(network(kForward, at::kBFloat16), default_qconfig_mapping("x86"),
-                                    backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
+                                    backend_config("x86"), {.recipe = Recipe::Fx});
   const auto& decisions = prepared.report().decisions;
   EXPECT_EQ(std::count_if(decisions.begin(), decisions.end(),
                           [](const Decision& each) {

@@ -23,7 +23,7 @@ using torch::jit::testing::FileCheck;
 
 Prepared calibrated(const Module& model, std::string_view backend_name) {
   Prepared prepared = prepare(model, default_qconfig_mapping(backend_name), backend_config(backend_name),
-                              {.recipe = {.recipe = Recipe::Fx}});
+                              {.recipe = Recipe::Fx});
   torch::manual_seed(1);
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
@@ -120,8 +120,8 @@ Module stacked_lstm() {
 }
 
 TEST(QuantizeWeights, TheFirstWeightsOfARecurrentModuleMayStayFloat) {
-  auto [model, context] = placed(prepare(stacked_lstm(), dynamic_qconfig_mapping(), backend_config("x86"),
-                                         {.recipe = {.recipe = Recipe::Fx}}));
+  auto [model, context] = placed(
+      prepare(stacked_lstm(), dynamic_qconfig_mapping(), backend_config("x86"), {.recipe = Recipe::Fx}));
   const auto lstm = std::ranges::find(model.calls, symbol("torch.nn.LSTM"), &ir::ModuleCall::type);
   ASSERT_NE(lstm, model.calls.end());
   lstm->float_recurrent_weights = 2;
@@ -155,8 +155,8 @@ TEST(Convert, TheTargetDecidesHowManyBitsADynamicRangeHas) {  // K-05
   linear.register_module("fc", testing::linear(4, 4));
   linear.define("def forward(self, x):\n  return self.fc.forward(x)\n");
   for (const auto& [engine, reduces] : {std::pair("x86", true), std::pair("qnnpack", false)}) {
-    auto [model, context] = placed(prepare(linear, dynamic_qconfig_mapping(), backend_config("x86"),
-                                           {.recipe = {.recipe = Recipe::Fx}}));
+    auto [model, context] =
+        placed(prepare(linear, dynamic_qconfig_mapping(), backend_config("x86"), {.recipe = Recipe::Fx}));
     context.target.engine = engine;
     passes::find_qparams(model, context);
     passes::convert(model, context);

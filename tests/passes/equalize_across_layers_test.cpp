@@ -53,9 +53,8 @@ const std::string kNothingBetween =
     "  return self.last.forward(self.depthwise.forward(self.first.forward(x)))\n";
 
 Prepared calibrated(const Module& model, const QConfigMapping& mapping = best_qconfig_mapping("qnnpack")) {
-  Prepared prepared =
-      prepare(model, mapping, backend_config("qnnpack"),
-              {.recipe = {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest}});
+  Prepared prepared = prepare(model, mapping, backend_config("qnnpack"),
+                              {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest});
   calibrate(prepared, images());
   return prepared;
 }
@@ -212,7 +211,7 @@ TEST(EqualizeAcrossLayers, IsAPassOfRecipeBestWithAMargin) {
   const Module model = separable(kReLU);
   const auto total = [&](std::optional<double> margin) {
     Prepared prepared = prepare(model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"),
-                                {.recipe = {.recipe = Recipe::Best, .cross_layer_margin = margin}});
+                                {.recipe = Recipe::Best, .cross_layer_margin = margin});
     calibrate(prepared, images());
     const Reference reference = convert_to_reference(prepared, backend_config("qnnpack"));
     return testing::layer(detail::stage_of(reference).model, "first").weight.abs().sum().item<double>();

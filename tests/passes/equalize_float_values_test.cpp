@@ -24,10 +24,9 @@ const std::string kInFront = "equalized by a multiplication before it";
 const std::string kAfter = "equalized by a multiplication after it";
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, double margin = kMargin) {
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Best,
-                                          .cross_layer_margin = margin,
-                                          .weight_rounding = WeightRounding::Nearest}});
+  Prepared prepared = prepare(
+      model, best_qconfig_mapping("x86"), backend_config("x86"),
+      {.recipe = Recipe::Best, .cross_layer_margin = margin, .weight_rounding = WeightRounding::Nearest});
   calibrate(prepared, samples);
   return prepared;
 }

@@ -103,7 +103,7 @@ TEST(FloatInBFloat16, WhatIsWrittenInPlaceKeepsItsViews) {
 TEST(FloatInBFloat16, AModelStaysNearItselfAndGivesFloat) {
   const Module model = two_layers();
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, QConfigMapping(), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, QConfigMapping(), backend, {.recipe = Recipe::Fx});
   const Reference reference = convert_to_reference(prepared, backend);
   const LoweringOptions options{.float_dtype = c10::ScalarType::BFloat16};
   if (!machine_has_bfloat16()) {

@@ -21,8 +21,8 @@ CalibratedModel two_layers() {
   model.register_module("one", testing::conv2d(3, 3, 1));
   model.register_module("two", testing::conv2d(3, 3, 1));
   model.define("def forward(self, x):\n  return self.two.forward(self.one.forward(x))\n");
-  return testing::calibrated_model(prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                                           {.recipe = {.recipe = Recipe::Fx}}));
+  return testing::calibrated_model(
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx}));
 }
 
 const ir::NodeRecord& record(const ir::Model& model, const std::string& path) {

@@ -29,8 +29,7 @@ Module two_layers(const std::string& forward) {
 
 Module quantized(const Module& model, const at::Tensor& x) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{x.clone()}});
   return convert(prepared, backend);
 }
@@ -123,7 +122,7 @@ TEST(KeepWrites, AViewOfALayersOutputIsWrittenThroughWhateverItsLayout) {
     for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
       const QConfigMapping mapping =
           recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-      Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = recipe}});
+      Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = recipe});
       calibrate(prepared, std::vector<Sample>{{x}});
       Module lowered = convert(prepared, backend_config("x86"));
       const auto wanted = model.forward({x}).toTuple();

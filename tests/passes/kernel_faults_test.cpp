@@ -179,7 +179,7 @@ TEST(KernelFaults, APoolAfterAnAddedBatchIsRight) {
   model.eval();
   const at::Tensor x = at::randn({1, 3, 12, 12});
   Prepared prepared = prepare(model, testing::default_mapping_here("onednn"), backend_config("onednn"),
-                              {.recipe = {.recipe = Recipe::Fx}});
+                              {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{x}});
   Module lowered = convert(prepared, backend_config("onednn"));
   const at::Tensor wanted = model.forward({x}).toTensor();
@@ -216,7 +216,7 @@ TEST(KernelFaults, AnAdditionOfVeryDifferentRangesStaysFloatOnQnnpack) {
       }
       const at::Tensor x = at::randn({1, 3, 12, 12});
       Prepared prepared = prepare(model, default_qconfig_mapping("qnnpack"), backend_config("qnnpack"),
-                                  {.recipe = {.recipe = Recipe::Fx}});
+                                  {.recipe = Recipe::Fx});
       calibrate(prepared, std::vector<Sample>{{x}});
       const Reference reference = convert_to_reference(prepared, backend_config("qnnpack"));
       Report report;
@@ -309,8 +309,8 @@ struct Lowered {
 };
 
 Lowered lowered(const Module& model, std::string_view backend, const QConfigMapping& mapping,
-                const RecipeOptions& recipe = {.recipe = Recipe::Fx}) {
-  Prepared prepared = prepare(model, mapping, backend_config(backend), {.recipe = recipe});
+                const PrepareOptions& options = {.recipe = Recipe::Fx}) {
+  Prepared prepared = prepare(model, mapping, backend_config(backend), options);
   calibrate(prepared, images());
   const Reference reference = convert_to_reference(prepared, backend_config(backend));
   Lowered result{.reference = reference.module(), .module = {}, .report = {}};
@@ -532,8 +532,7 @@ TEST(KernelFaults, AModelKeepsTheDimensionsOfEmptyTensorsOnOneDnn) {
   model.define("def forward(self, x):\n  return self.b.forward(torch.relu(self.a.forward(x)))\n");
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("onednn");
-    Prepared prepared =
-        prepare(model, default_qconfig_mapping("onednn"), backend, {.recipe = {.recipe = recipe}});
+    Prepared prepared = prepare(model, default_qconfig_mapping("onednn"), backend, {.recipe = recipe});
     calibrate(prepared, std::vector<Sample>{{torch::randn({4, 8})}});
     Module result = convert(prepared, backend);
     const EngineHold engine(at::QEngine::ONEDNN);

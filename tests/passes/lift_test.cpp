@@ -49,8 +49,7 @@ std::vector<int64_t> ints(const torch::jit::Value* value) {
 
 at::Tensor quantized_output(const Module& model) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   torch::manual_seed(5);
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);

@@ -25,8 +25,8 @@ std::vector<Sample> samples() {
 }
 
 Prepared calibrated(const Module& model, std::string_view backend = "x86") {
-  Prepared prepared = prepare(model, default_qconfig_mapping(backend), backend_config(backend),
-                              {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping(backend), backend_config(backend), {.recipe = Recipe::Fx});
   calibrate(prepared, samples());
   return prepared;
 }
@@ -107,7 +107,7 @@ TEST(Lower, ACallWithoutQConfigKeepsTheFloatWeights) {  // FX swaps the module f
   const QConfigMapping mapping = default_qconfig_mapping("x86").set_module_name_object_type_order(
       "", symbol("torch.nn.Conv2d"), 1, std::nullopt);
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Fx});
   const at::Tensor x = torch::randn({2, 3, 8, 8});
   calibrate(prepared, std::vector<Sample>{{x}});
   const auto results = convert(prepared, backend).module().forward({x}).toTupleRef().elements().vec();
@@ -154,8 +154,8 @@ TEST_F(Files, APreparedModelGoesOnFromItsFileWithEqualResults) {
 TEST_F(Files, APreparedFileCalibratesInPlainLibTorch) {
   const at::NoGradGuard no_grad;
   const Module model = testing::conv_bn_relu();
-  Prepared fresh = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                           {.recipe = {.recipe = Recipe::Fx}});
+  Prepared fresh =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   fresh.save(path("fresh.pt"));
   Module observed = torch::jit::load(path("fresh.pt"));
   for (const Sample& sample : samples()) observed.forward(sample);

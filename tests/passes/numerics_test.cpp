@@ -36,7 +36,7 @@ Module two_linears() {
 
 testing::CalibratedModel calibrated(const Module& model, const EqualizationMapping& equalization = {}) {
   Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.equalization = equalization, .recipe = {.recipe = Recipe::Fx}});
+                              {.equalization = equalization, .recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{rows()}});
   return testing::calibrated_model(prepared);
 }

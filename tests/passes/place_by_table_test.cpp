@@ -44,7 +44,7 @@ QConfigMapping mapping_with(const char* path, MaybeQConfig qconfig) {
 Prepared prepared(const QConfigMapping& mapping = default_qconfig_mapping("x86"),
                   PrepareCustomConfig custom = {}) {
   return prepare(two_convolutions(), mapping, backend_config("x86"),
-                 {.custom = std::move(custom), .recipe = {.recipe = Recipe::Fx}});
+                 {.custom = std::move(custom), .recipe = Recipe::Fx});
 }
 
 Prepared calibrated(const QConfigMapping& mapping = default_qconfig_mapping("x86"),
@@ -209,9 +209,8 @@ TEST(DropIdleObservers, LeavesThoseOfChannelsToEqualization) {
   model.register_module("one", testing::linear(5, 8));
   model.define("def forward(self, x):\n  return self.one.forward(x)\n");
   const EqualizationMapping everything = EqualizationMapping().set_global(default_equalization_qconfig());
-  Prepared equalized =
-      prepare(model, QConfigMapping().set_global(qconfig("default_qconfig")), backend_config("x86"),
-              {.equalization = everything, .recipe = {.recipe = Recipe::Fx}});
+  Prepared equalized = prepare(model, QConfigMapping().set_global(qconfig("default_qconfig")),
+                               backend_config("x86"), {.equalization = everything, .recipe = Recipe::Fx});
   calibrate(equalized, std::vector<Sample>{{torch::randn({16, 5})}});
   CalibratedModel result = testing::before_pass(equalized, "drop_idle_observers");
   EXPECT_FALSE(passes::drop_idle_observers(result.model, result.context));

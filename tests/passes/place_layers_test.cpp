@@ -320,7 +320,7 @@ CalibratedModel recurrent(int64_t layers, LoweringTarget target = LoweringTarget
   model.define("def forward(self, x, h):\n  return torch.lstm(x, [h, h], [" + weights + "], True, " +
                std::to_string(layers) + ", 0.0, False, False, False)[0]\n");
   Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Best, .target = target}});
+                              {.recipe = Recipe::Best, .target = target});
   calibrate(prepared, std::vector<Sample>{{torch::randn({7, 2, 6}), torch::zeros({layers, 2, kHidden})}});
   return testing::before_pass(prepared, "read_recurrent_inputs");
 }

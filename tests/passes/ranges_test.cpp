@@ -74,9 +74,8 @@ TEST(TakeChannelStatistics, LayersKnowTheirChannelsAndTheObserversAreGone) {
 
 TEST(TakeInputProducts, LayersKnowThemAndTheObserversAreGone) {
   const Module model = two_layers();
-  Prepared prepared =
-      prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
-              {.recipe = {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Learned}});
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
+                              {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Learned});
   calibrate(prepared, std::vector<Sample>{{images()}});
   auto [made, context] = before_pass(prepared, "take_input_products");
   EXPECT_TRUE(passes::take_input_products(made, context));
@@ -126,8 +125,8 @@ TEST(BatchInputs, ANormOfSamplesReadsThemAsTheyAreAndSaysWhy) {
   model.register_module("first", testing::conv2d(3, 4, 3));
   model.register_module("norm", instance_norm());
   model.define("def forward(self, x):\n  return self.norm.forward(self.first.forward(x))\n");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{torch::randn({3, 8, 8})}});
   auto [made, context] = before_pass(prepared, "batch_inputs");
   EXPECT_TRUE(passes::batch_inputs(made, context));

@@ -46,7 +46,7 @@ constexpr const char* kIntoLayer = "  return self.dense.forward(y.transpose(1, 2
 CalibratedModel before(const Module& model, std::string_view pass,
                        LoweringTarget target = LoweringTarget::Fused) {
   Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Best, .target = target}});
+                              {.recipe = Recipe::Best, .target = target});
   std::vector<Sample> samples;
   for (int i = 0; i < 3; ++i) samples.push_back({torch::randn({2, 6, 16})});
   calibrate(prepared, samples);

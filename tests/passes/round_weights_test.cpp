@@ -19,8 +19,8 @@ namespace {
 
 using torch::jit::Module;
 
-constexpr RecipeOptions kNearest{.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest};
-constexpr RecipeOptions kLearned{.recipe = Recipe::Best};
+const PrepareOptions kNearest{.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest};
+const PrepareOptions kLearned{.recipe = Recipe::Best};
 
 /// One layer "a", and data whose neighbouring values are alike, as in images.
 struct Network {
@@ -60,14 +60,14 @@ std::vector<Network> networks() {
           {"grouped", of_one_layer(grouped), alike({2, 6, 9, 9})}};
 }
 
-Prepared prepared(const Network& network, const RecipeOptions& options) {
+Prepared prepared(const Network& network, const PrepareOptions& options) {
   Prepared result =
-      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), {.recipe = options});
+      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), options);
   calibrate(result, network.samples);
   return result;
 }
 
-ir::Weighted layer(const Network& network, const RecipeOptions& options) {
+ir::Weighted layer(const Network& network, const PrepareOptions& options) {
   const Reference reference = convert_to_reference(prepared(network, options), backend_config("qnnpack"));
   return testing::layer(detail::stage_of(reference).model, "a");
 }
@@ -112,7 +112,7 @@ TEST(RoundWeights, EveryWeightIsACodeOfItsRow) {
 }
 
 /// A reference that knows the products of its inputs, but has the nearest codes.
-testing::CalibratedModel before_rounding(const Network& network, const RecipeOptions& options) {
+testing::CalibratedModel before_rounding(const Network& network, const PrepareOptions& options) {
   testing::CalibratedModel result = testing::calibrated_model(prepared(network, options));
   passes::take_channel_statistics(result.model, result.context);
   passes::take_input_products(result.model, result.context);
@@ -172,7 +172,7 @@ TEST(RoundWeights, FewInputsFarFromZeroMoveNoWeightFarFromItsValue) {
 
 TEST(RoundWeights, ObserversOfProductsAreThereOnlyWhenAskedFor) {
   const Network network = networks().front();
-  const auto count = [&](const RecipeOptions& options) {
+  const auto count = [&](const PrepareOptions& options) {
     const Prepared model = prepared(network, options);
     return std::ranges::count_if(detail::stage_of(model).model.observers, [](const ir::ObserverEntry& entry) {
       return entry.spec.observer == "InputProductsObserver";

@@ -35,13 +35,13 @@ Module two_readers(const std::string& returned = "") {
   return model;
 }
 
-Prepared calibrated(const Module& model, const at::Tensor& x, const RecipeOptions& recipe) {
-  Prepared prepared = prepare(model, linear_layers_only(), backend_config("onednn"), {.recipe = recipe});
+Prepared calibrated(const Module& model, const at::Tensor& x, const PrepareOptions& options) {
+  Prepared prepared = prepare(model, linear_layers_only(), backend_config("onednn"), options);
   calibrate(prepared, std::vector<Sample>{{x}});
   return prepared;
 }
 
-RecipeOptions smoothing() { return {.recipe = Recipe::Fx, .smooth_quant = kAlpha}; }
+PrepareOptions smoothing() { return {.recipe = Recipe::Fx, .smooth_quant = kAlpha}; }
 
 std::size_t multiplications(const Reference& reference) {
   return testing::count(detail::stage_of(reference).model, "aten::mul");
@@ -70,8 +70,7 @@ TEST(Smooth, ModeDynamicNeedsNoDataButSmoothsWithSome) {
   torch::manual_seed(6);
   const BackendConfig backend = backend_config("x86");
   const Module model = with_outliers(two_readers());
-  Prepared prepared =
-      prepare(model, best_dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Best}});
+  Prepared prepared = prepare(model, best_dynamic_qconfig_mapping(), backend, {.recipe = Recipe::Best});
   const at::Tensor weight = parameter(model, "fc1", "weight");
   const auto weight_of = [](const Reference& reference) {
     return ir::weighted_of(layer(reference, "fc1"))->weight;
@@ -154,8 +153,8 @@ TEST(Smooth, OutliersOfActivationsCostLess) {
   Module model = with_outliers(two_readers("y"));
   const at::Tensor x = torch::randn({64, 8});
   const at::Tensor wanted = model.forward({x}).toTuple()->elements()[0].toTensor();
-  const auto quality = [&](const RecipeOptions& recipe) {
-    Module run = convert_to_reference(calibrated(model, x, recipe), backend_config("onednn")).module();
+  const auto quality = [&](const PrepareOptions& options) {
+    Module run = convert_to_reference(calibrated(model, x, options), backend_config("onednn")).module();
     return sqnr(wanted, run.forward({x}).toTuple()->elements()[0].toTensor());
   };
   EXPECT_GT(quality(smoothing()), quality({.recipe = Recipe::Fx}) + 3);
@@ -167,8 +166,7 @@ TEST(Smooth, TheReportSaysWhichLayersAreSmoothedAndWhyOthersAreNot) {
   model.register_module("ln", testing::layer_norm(8));
   model.register_module("fc1", testing::linear(8, 4));
   model.define("def forward(self, x):\n  return self.fc1.forward(self.ln.forward(self.fc0.forward(x)))\n");
-  const Prepared prepared =
-      prepare(model, linear_layers_only(), backend_config("x86"), {.recipe = smoothing()});
+  const Prepared prepared = prepare(model, linear_layers_only(), backend_config("x86"), smoothing());
   for (const Decision& decision : prepared.report().decisions) {
     if (decision.layer == "ln") continue;
     EXPECT_EQ(decision.equalization, decision.layer == "fc1"
@@ -182,7 +180,7 @@ TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
   const Module model = with_outliers(two_readers());
   const at::Tensor x = torch::randn({32, 8});
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, linear_layers_only(), backend, {.recipe = smoothing()});
+  Prepared prepared = prepare(model, linear_layers_only(), backend, smoothing());
   calibrate(prepared, std::vector<Sample>{{x}});
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("prepared.pt");
@@ -196,7 +194,7 @@ TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
 TEST(Smooth, SmoothingAndEqualizationTogetherAreRefused) {
   const EqualizationMapping everything = EqualizationMapping().set_global(default_equalization_qconfig());
   EXPECT_THROW(prepare(two_readers(), linear_layers_only(), backend_config("x86"),
-                       {.equalization = everything, .recipe = smoothing()}),
+                       {.equalization = everything, .recipe = Recipe::Fx, .smooth_quant = kAlpha}),
                Error);
 }
 

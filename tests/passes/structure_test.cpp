@@ -16,7 +16,7 @@ namespace {
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
-constexpr RecipeOptions kBest{.recipe = Recipe::Best};
+const PrepareOptions kBest{.recipe = Recipe::Best};
 
 std::vector<Sample> samples(at::IntArrayRef shape) {
   torch::manual_seed(1);
@@ -26,7 +26,7 @@ std::vector<Sample> samples(at::IntArrayRef shape) {
 }
 
 Module quantized(const Module& model, const std::vector<Sample>& data) {
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {.recipe = kBest});
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), kBest);
   calibrate(prepared, data);
   return convert(prepared, backend_config("x86"));
 }
@@ -108,10 +108,9 @@ Module with_identities() {
 }
 
 TEST(DropIdentities, IdentitiesAndDropoutsInEvaluationAreNeitherCalledNorObserved) {
-  const auto prepared_graph = [](const RecipeOptions& options) {
+  const auto prepared_graph = [](const PrepareOptions& options) {
     return graph_of(
-        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = options})
-            .module());
+        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), options).module());
   };
   for (const char* layer : {"\"same\"", "\"drop\""}) {
     EXPECT_EQ(prepared_graph(kBest).find(layer), std::string::npos) << layer;

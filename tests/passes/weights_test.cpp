@@ -20,8 +20,8 @@ namespace {
 using torch::jit::Module;
 
 testing::CalibratedModel reference_of(const Module& model, const at::Tensor& input) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{input}});
   testing::CalibratedModel result = testing::calibrated_model(prepared);
   testing::make_reference(result);

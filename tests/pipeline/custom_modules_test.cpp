@@ -91,7 +91,7 @@ std::vector<Sample> samples() {
 
 Prepared calibrated(const PrepareCustomConfig& custom, Recipe recipe = Recipe::Fx,
                     QConfigMapping mapping = default_qconfig_mapping("x86")) {
-  Prepared prepared = prepare(network(), mapping, x86(), {.custom = custom, .recipe = {.recipe = recipe}});
+  Prepared prepared = prepare(network(), mapping, x86(), {.custom = custom, .recipe = recipe});
   calibrate(prepared, samples());
   return prepared;
 }
@@ -114,8 +114,7 @@ at::Tensor result_of_linear() {
   plain.register_module("after", model.attr("after").toModule());
   plain.define(
       "def forward(self, x):\n  return self.after.forward(self.layer.forward(self.before.forward(x)))\n");
-  Prepared prepared =
-      prepare(plain, default_qconfig_mapping("x86"), x86(), {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(plain, default_qconfig_mapping("x86"), x86(), {.recipe = Recipe::Fx});
   calibrate(prepared, samples());
   return result_of(convert_to_reference(prepared, x86()).module());
 }
@@ -179,7 +178,7 @@ TEST(CustomModules, ThatAreCalledTwiceHaveAQuantizedModuleForEachCall) {
   twice.register_module("layer", model.attr("layer").toModule());
   twice.define("def forward(self, x):\n  return self.layer.forward(self.layer.forward(x) * 4)\n");
   Prepared prepared = prepare(twice, default_qconfig_mapping("x86"), x86(),
-                              {.custom = at_prepare(by_source(kObserved)), .recipe = {.recipe = Recipe::Fx}});
+                              {.custom = at_prepare(by_source(kObserved)), .recipe = Recipe::Fx});
   calibrate(prepared, samples());
   const Reference reference =
       convert_to_reference(prepared, x86(), {.custom = at_convert(by_source(kQuantized))});
@@ -248,7 +247,7 @@ Prepared prepared_for_training() {
   const Module model = network();
   for (const at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(true);
   return prepare_qat(model, default_qat_qconfig_mapping("x86"), x86(),
-                     {.custom = at_prepare(by_source(kObserved)), .recipe = {.recipe = Recipe::Fx}});
+                     {.custom = at_prepare(by_source(kObserved)), .recipe = Recipe::Fx});
 }
 
 at::Tensor weight_in(const Module& model) { return model.attr("layer").toModule().attr("weight").toTensor(); }

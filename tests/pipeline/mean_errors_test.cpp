@@ -58,7 +58,7 @@ Prepared prepared_best(const Module& model) {
   QConfig qconfig = *best_qconfig_mapping("x86").global_qconfig();
   qconfig.activation = {.observer = "MinMaxObserver", .quant_min = 0, .quant_max = 15};
   return prepare(model, QConfigMapping().set_global(qconfig), backend_config("x86"),
-                 {.recipe = {.recipe = Recipe::Best}});
+                 {.recipe = Recipe::Best});
 }
 
 Prepared calibrated(const Module& model, std::span<const Sample> samples) {
@@ -210,7 +210,7 @@ TEST(CorrectMeanErrors, WithoutSamplesAndKnownErrorsBiasesStay) {
 
 TEST(MeanErrors, RecipeFxKeepsNoSamples) {
   Prepared prepared = prepare(deep_network("torch.relu({})"), default_qconfig_mapping("x86"),
-                              backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
+                              backend_config("x86"), {.recipe = Recipe::Fx});
   calibrate(prepared, samples_of(4));
   EXPECT_TRUE(detail::stage_of(prepared).kept_samples.samples().empty());
 }

@@ -64,7 +64,7 @@ std::vector<Sample> samples(Padding kind = Padding::OfWholeItems) {
 Lowered quantized(const Module& model, Recipe recipe, Padding kind = Padding::OfWholeItems) {
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = recipe}});
+  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = recipe});
   calibrate(prepared, samples(kind));
   return convert(prepared, backend_config("x86"));
 }
@@ -137,7 +137,7 @@ TEST(NonFinite, AnObserverThatFailsIsNamed) {
   QConfig qconfig = default_qconfig_mapping("x86").global_qconfig().value();
   qconfig.activation = {.observer = "mine.Refuses"};
   Prepared prepared = prepare(attention(kByMask), QConfigMapping().set_module_name("out", qconfig),
-                              backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
+                              backend_config("x86"), {.recipe = Recipe::Fx});
   try {
     calibrate(prepared, samples());
     FAIL() << "it did not fail";

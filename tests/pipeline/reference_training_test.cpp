@@ -41,7 +41,7 @@ Module network() {
 Reference reference_of(const Module& model, Recipe recipe = Recipe::Best) {
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = recipe}});
+  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = recipe});
   calibrate(prepared, std::vector<Sample>{{images()}});
   return convert_to_reference(prepared, backend_config("x86"));
 }

@@ -40,9 +40,8 @@ Report lowered_report(const Module& model, const QConfigMapping& mapping,
                       const PrepareCustomConfig& custom = {}) {
   const BackendConfig backend = backend_config("x86");
   // Whether 16-bit sums overflow is no matter of these tests.
-  Prepared prepared =
-      prepare(model, mapping, backend,
-              {.custom = custom, .recipe = {.recipe = Recipe::Fx, .target_cpu = TargetCpu::Vnni}});
+  Prepared prepared = prepare(model, mapping, backend,
+                              {.custom = custom, .recipe = Recipe::Fx, .target_cpu = TargetCpu::Vnni});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   Report report;
@@ -254,8 +253,7 @@ TEST(Report, IntegerTensorsStayAsTheyAre) {
 TEST(Report, AModelThatComputesWithIntegersRuns) {
   const Module model = with_integers();
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   Module quantized = convert(prepared, backend);
@@ -266,9 +264,8 @@ TEST(Report, AModelThatComputesWithIntegersRuns) {
 }
 
 UnmatchedEntry only_unmatched(const Module& model, const QConfigMapping& mapping) {
-  const auto entries = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}})
-                           .report()
-                           .unmatched_entries;
+  const auto entries =
+      prepare(model, mapping, backend_config("x86"), {.recipe = Recipe::Fx}).report().unmatched_entries;
   EXPECT_EQ(entries.size(), 1u);
   return entries.empty() ? UnmatchedEntry{} : entries.front();
 }
@@ -277,10 +274,10 @@ QConfigMapping default_mapping() { return default_qconfig_mapping("x86"); }
 
 TEST(Report, EntriesOfDefaultMappingsAreNotLookedFor) {
   for (const char* backend : {"x86", "qnnpack"}) {
-    EXPECT_TRUE(prepare(convs({"a"}), default_qconfig_mapping(backend), backend_config("x86"),
-                        {.recipe = {.recipe = Recipe::Fx}})
-                    .report()
-                    .unmatched_entries.empty());
+    EXPECT_TRUE(
+        prepare(convs({"a"}), default_qconfig_mapping(backend), backend_config("x86"), {.recipe = Recipe::Fx})
+            .report()
+            .unmatched_entries.empty());
   }
 }
 
@@ -309,7 +306,7 @@ TEST(Report, ARegexThatMatchesFurtherOnSaysHowToBegin) {
   const auto entry = only_unmatched(outer, default_mapping().set_module_name_regex("fir.*", std::nullopt));
   EXPECT_THAT(entry.reason, HasSubstr("begin it with '.*'"));
   EXPECT_TRUE(prepare(outer, default_mapping().set_module_name_regex("body", std::nullopt),
-                      backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}})
+                      backend_config("x86"), {.recipe = Recipe::Fx})
                   .report()
                   .unmatched_entries.empty());
 }
@@ -323,7 +320,7 @@ TEST(Report, AnOrderThatIsTooHighSaysHowManyUsesThereAre) {
 TEST(Report, AnEntryThatAnotherLevelOverridesHasItsMatch) {
   QConfigMapping mapping = default_mapping();
   mapping.set_object_type("torch.nn.Conv2d", default_qconfig("fbgemm")).set_module_name("a", std::nullopt);
-  EXPECT_TRUE(prepare(convs({"a"}), mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}})
+  EXPECT_TRUE(prepare(convs({"a"}), mapping, backend_config("x86"), {.recipe = Recipe::Fx})
                   .report()
                   .unmatched_entries.empty());
 }
@@ -339,8 +336,7 @@ TEST(Report, CountsMultiplyAccumulatesOfAConvolution) {
 TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
   const Module model = convs({"a"});
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   const auto result = [&] {
@@ -358,8 +354,8 @@ TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
 std::vector<std::string> notes_on_sums(const Module& model, const std::string& layer_or_op,
                                        const at::Tensor& input, Recipe recipe, TargetCpu cpu) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
-                              {.recipe = {.recipe = recipe, .target_cpu = cpu}});
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = recipe, .target_cpu = cpu});
   calibrate(prepared, std::vector<Sample>{{input}});
   return notes_of(decision_of(convert_to_reference(prepared, backend).report(), layer_or_op));
 }
@@ -401,7 +397,7 @@ TEST(PairSums, NothingIsSaidOfLayersThatStayFloat) {
   model.define("def forward(self, x):\n  return self.kept.forward(self.int8.forward(x))\n");
   const BackendConfig backend = backend_config("x86");
   Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
-                              {.recipe = {.recipe = Recipe::Fx, .target_cpu = TargetCpu::WithoutVnni}});
+                              {.recipe = Recipe::Fx, .target_cpu = TargetCpu::WithoutVnni});
   calibrate(prepared, std::vector<Sample>{{torch::randn({4, 8})}});
   const Reference reference = convert_to_reference(prepared, backend);
   const std::string node = decision_of(reference.report(), "kept").node;

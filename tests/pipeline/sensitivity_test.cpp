@@ -71,8 +71,7 @@ QConfigMapping mapping_for(const Setting& setting) {
 
 Prepared calibrated(const Module& model, const QConfigMapping& mapping,
                     const Setting& setting = {Recipe::Fx, "x86"}) {
-  Prepared prepared =
-      prepare(model, mapping, backend_config(setting.backend), {.recipe = {.recipe = setting.recipe}});
+  Prepared prepared = prepare(model, mapping, backend_config(setting.backend), {.recipe = setting.recipe});
   calibrate(prepared, samples());
   return prepared;
 }
@@ -245,7 +244,7 @@ TEST(Sensitivity, DynamicModelsAreRankedToo) {
     data.push_back({x});
   }
   const Prepared prepared =
-      prepare(model, dynamic_qconfig_mapping(), backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
+      prepare(model, dynamic_qconfig_mapping(), backend_config("x86"), {.recipe = Recipe::Fx});
   const Sensitivity found = sensitivity(prepared, backend_config("x86"), data);
   ASSERT_EQ(found.layers.size(), 2U);
   EXPECT_EQ(found.layers.front().layer.name, "bad");
@@ -255,9 +254,9 @@ TEST(Sensitivity, StandaloneModulesAreRefused) {
   Module model = testing::user_module("Outer");
   model.register_module("inner", testing::conv_bn_relu());
   model.define("def forward(self, x):\n  return self.inner.forward(x)\n");
-  const Prepared prepared = prepare(model, default_qconfig_mapping(), backend_config("x86"),
-                                    {.custom = PrepareCustomConfig().set_standalone_module_name("inner", {}),
-                                     .recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared = prepare(
+      model, default_qconfig_mapping(), backend_config("x86"),
+      {.custom = PrepareCustomConfig().set_standalone_module_name("inner", {}), .recipe = Recipe::Fx});
   EXPECT_EQ(
       sentence_of([&] { quantized_layers(prepared); }),
       "layers inside of standalone modules cannot be kept float one by one; remove the standalone modules "

@@ -31,8 +31,8 @@ Module blocks() {
 }
 
 Reference reference() {
-  Prepared prepared = prepare(blocks(), default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(blocks(), default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{torch::randn({4, 8})}});
   return convert_to_reference(prepared, backend_config("x86"));
 }

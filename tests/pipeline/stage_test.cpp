@@ -1,14 +1,22 @@
 // Stages and their files: standalone modules, attributes to keep, convert's own mapping.
 
+#include "pipeline/stage.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <tsq/data.h>
 #include <tsq/quantize.h>
+#include <tsq/sensitivity.h>
+#include <tsq/tried_step.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <new>
 
 #include "config/expect_error.h"
+#include "pipeline/stage_file.h"
 #include "support/lowered.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
@@ -39,7 +47,7 @@ PrepareCustomConfig standalone_inner() {
 
 Prepared calibrated(const Module& model, const PrepareCustomConfig& custom) {
   Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.custom = custom, .recipe = {.recipe = Recipe::Fx}});
+                              {.custom = custom, .recipe = Recipe::Fx});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}, {torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   return prepared;
@@ -149,8 +157,8 @@ TEST(Stage, BadIndexesAreToldAtPrepare) {
 TEST(Stage, BackendsWithoutKernelsEndAtTheReferenceModel) {
   for (const char* name : {"executorch", "tensorrt"}) {
     const BackendConfig backend = backend_config(name);
-    Prepared prepared = prepare(model_with_inner(), default_qconfig_mapping("x86"), backend,
-                                {.recipe = {.recipe = Recipe::Fx}});
+    Prepared prepared =
+        prepare(model_with_inner(), default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
     const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
     calibrate(prepared, samples);
     const Reference reference = convert_to_reference(prepared, backend);
@@ -180,8 +188,7 @@ Error error_of(Action&& action) {
 }
 
 Prepared prepared_for_x86(const Module& model) {
-  return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                 {.recipe = {.recipe = Recipe::Fx}});
+  return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
 }
 
 TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {
@@ -189,8 +196,8 @@ TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {
   const std::string file = folder.file("twice.pt");
   const BackendConfig backend = backend_config("x86");
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
-    Prepared prepared = prepare(testing::conv_bn_relu(), default_qconfig_mapping("x86"), backend,
-                                {.recipe = {.recipe = recipe}});
+    Prepared prepared =
+        prepare(testing::conv_bn_relu(), default_qconfig_mapping("x86"), backend, {.recipe = recipe});
     calibrate(prepared, std::vector<Sample>{{torch::randn({2, 3, 8, 8})}});
     const Reference reference = convert_to_reference(prepared, backend);
     for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend).module()}) {
@@ -239,8 +246,7 @@ TEST(Stage, ConvertTellsHowFarItIs) {
   }
   model.define(body + "  return x\n");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Best}});
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = Recipe::Best});
   calibrate(prepared, std::vector<Sample>(5, {torch::randn({2, 3, 8, 8})}));
   std::vector<std::size_t> done;
   std::size_t total = 0;
@@ -249,9 +255,13 @@ TEST(Stage, ConvertTellsHowFarItIs) {
     total = of;
   };
   convert_to_reference(prepared, backend, {.progress = progress});
-  EXPECT_GE(total, 2 * kLayers + 5) << "observers, layers, samples";
-  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
-  EXPECT_GE(done.size(), 2 * kLayers) << "it comes in small steps";
+  EXPECT_GE(total, 2 * kLayers) << "observers, layers, samples";
+  std::size_t before = 0;
+  for (const std::size_t now : done) {
+    EXPECT_GT(now, before);
+    EXPECT_LE(now, before + 1 + total / 10) << "it comes in small steps up to its end";
+    before = now;
+  }
   EXPECT_EQ(done.back(), total);
 }
 

@@ -33,7 +33,7 @@ std::string quantized(const Module& model, const std::string& engine, Recipe rec
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
   Prepared prepared =
-      prepare(model, mapping, backend, {.recipe = {.recipe = recipe, .target_cpu = TargetCpu::WithoutVnni}});
+      prepare(model, mapping, backend, {.recipe = recipe, .target_cpu = TargetCpu::WithoutVnni});
   calibrate(prepared, data);
   std::ostringstream file;
   convert(prepared, backend).module().save(file);

@@ -190,7 +190,7 @@ TEST(TrainBest, LayersOfAStandaloneModuleAreFused) {
   PrepareOptions options;
   options.custom.set_standalone_module_name("layer", {});
   const auto has_fused = [&](Recipe recipe) {
-    options.recipe.recipe = recipe;
+    options.recipe = recipe;
     const Prepared stage = prepared(module, "x86", best_qat_qconfig_mapping("x86"), options);
     return child(child(stage.module(), "layer"), "bn").hasattr("freeze_bn");
   };

@@ -32,7 +32,7 @@ Module model() {
 
 Prepared prepared(const Module& module) {
   return prepare_qat(module, default_qat_qconfig_mapping("x86"), backend_config("x86"),
-                     {.recipe = {.recipe = Recipe::Fx}});
+                     {.recipe = Recipe::Fx});
 }
 
 at::Tensor input() {

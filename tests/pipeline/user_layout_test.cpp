@@ -40,8 +40,8 @@ Module nested_model() {
 }
 
 Prepared calibrated(const Module& model) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}, {torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   return prepared;
@@ -144,8 +144,8 @@ Module linear_model(int64_t seed) {
 
 TEST(StateDict, OfAFloatModelLoadsIntoAPreparedOne) {
   const Module other = linear_model(2);
-  const Prepared prepared = prepare(linear_model(1), default_qconfig_mapping("x86"), backend_config("x86"),
-                                    {.recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared =
+      prepare(linear_model(1), default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   load_state_dict(prepared.module(), state_dict(other), /*strict=*/false);
   EXPECT_TRUE(at::equal(state_dict(prepared.module()).at("fc.weight"), state_dict(other).at("fc.weight")));
 }

@@ -32,7 +32,7 @@ std::vector<Sample> samples(double scale = 1) {
 
 Prepared prepared(const Module& model, Recipe recipe = Recipe::Best) {
   return prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
-                 {.recipe = {.recipe = recipe, .target_cpu = TargetCpu::WithoutVnni}});
+                 {.recipe = recipe, .target_cpu = TargetCpu::WithoutVnni});
 }
 
 std::string bytes_of(const Prepared& calibrated) {
@@ -70,7 +70,7 @@ TEST(Values, AModelThatWritesIntoItsArgumentLeavesTheSamplesAlone) {
 
 TEST(Values, ACopyThatTrainsHasParametersOfItsOwn) {
   const Prepared original = prepare_qat(network(), default_qat_qconfig_mapping("x86"), backend_config("x86"),
-                                        {.recipe = {.recipe = Recipe::Fx}});
+                                        {.recipe = Recipe::Fx});
   Prepared copy = original;
   const at::NoGradGuard no_grad;
   for (const at::Tensor& parameter : copy.module().parameters()) parameter.zero_();

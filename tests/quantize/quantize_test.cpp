@@ -2,8 +2,10 @@
 // same result then.
 #include <gmock/gmock.h>
 #include <torch/script.h>
+#include <tsq/runner.h>
 #include <tsq/tsq.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -47,24 +49,20 @@ at::Tensor output(const Module& model, const Sample& sample) {
 }
 
 /// Scores of five classes, one of which is out of the question by far: most of the range is for it alone.
-Module tagger(double scale = 400, const std::string& returned = "y") {
+Module tagger() {
   torch::manual_seed(5);
   const at::NoGradGuard no_grad;
   Module model = testing::user_module("Tagger");
   Module last = testing::linear(64, 5);
   const at::Tensor weight = last.attr("weight").toTensor();
-  weight.mul_(scale);
+  weight.mul_(400);
   weight.select(0, 0).abs_().mul_(-100);
   model.register_module("first", testing::linear(32, 64));
   model.register_module("last", last);
-  model.define(
-      "def forward(self, x):\n  y = self.last.forward(torch.relu(self.first.forward(x)))\n  return " +
-      returned + "\n");
+  model.define("def forward(self, x):\n  return self.last.forward(torch.relu(self.first.forward(x)))\n");
   model.eval();
   return model;
 }
-/// What it returns spans more than logits do.
-const std::vector<NamedDecisions> kScores{{.output = "output"}};
 
 std::vector<std::string> method_names(const Module& model) {
   std::vector<std::string> names;
@@ -84,7 +82,7 @@ TEST(Quantize, IsTheStepsWithTheMappingFound) {
 
   const BackendConfig backend =
       mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
-  Prepared prepared = prepare(model, quantized.mapping, backend, {.recipe = {.recipe = Recipe::Best}});
+  Prepared prepared = prepare(model, quantized.mapping, backend, {.recipe = Recipe::Best});
   calibrate(prepared, data);
   const Lowered lowered = convert(prepared, backend);
   EXPECT_TRUE(at::equal(output(quantized.module(), data[0]), output(lowered, data[0])));
@@ -271,7 +269,7 @@ TEST(Quantize, WhatCalibrationHadFoundBeforeTheLastQuarterIsJudgedByItWhereAResu
   const Module model = chain();
   std::vector<std::string> begun;
   QuantizeOptions options;
-  options.recipe.recipe = Recipe::Fx;
+  options.recipe = Recipe::Fx;
   options.times = false;
   options.events.on_begin = [&](std::string_view step) { begun.emplace_back(step); };
   std::vector<Sample> data;
@@ -334,22 +332,6 @@ TEST(Quantize, TwoGoalsAreAnError) {
   }
 }
 
-/// Scores of five classes, one of which is out of the question by far: most of the range is for it alone.
-Module tagger() {
-  torch::manual_seed(5);
-  const at::NoGradGuard no_grad;
-  Module model = testing::user_module("Tagger");
-  Module last = testing::linear(64, 5);
-  const at::Tensor weight = last.attr("weight").toTensor();
-  weight.mul_(400);
-  weight.select(0, 0).abs_().mul_(-100);
-  model.register_module("first", testing::linear(32, 64));
-  model.register_module("last", last);
-  model.define("def forward(self, x):\n  return self.last.forward(torch.relu(self.first.forward(x)))\n");
-  model.eval();
-  return model;
-}
-
 std::vector<RemarkKind> kinds(const std::vector<Remark>& remarks) {
   std::vector<RemarkKind> result;
   for (const Remark& remark : remarks) result.push_back(remark.kind);
@@ -362,7 +344,7 @@ constexpr uint64_t kLargeFile = 1 << 30;
 TEST(Quantize, LostDecisionsAreToldThoughTheWholeIsRight) {
   const Quantized quantized = quantize(
       tagger(), samples(),
-      {.recipe = {.recipe = Recipe::Fx}, .decisions = kScores, .times = false, .float_bytes = kLargeFile});
+      {.recipe = Recipe::Fx, .decisions = kScores, .times = false, .float_bytes = kLargeFile});
   EXPECT_GT(quantized.trial.sqnr_db.value(), 25);
   ASSERT_THAT(kinds(quantized.warnings), ElementsAre(RemarkKind::TiedDecisions));
   EXPECT_GT(quantized.warnings[0].figure, 0.5);
@@ -459,8 +441,8 @@ TEST(Quantize, AnotherMethodCanBeQuantized) {
 }
 
 TEST(Quantize, ModeAndRecipeChooseTheMapping) {
-  const Quantized dynamic = quantize(
-      chain(), {}, {.mode = QuantizeMode::Dynamic, .recipe = {.recipe = Recipe::Fx}, .times = false});
+  const Quantized dynamic =
+      quantize(chain(), {}, {.mode = QuantizeMode::Dynamic, .recipe = Recipe::Fx, .times = false});
   EXPECT_FALSE(dynamic.is_float_model);
   EXPECT_EQ(dynamic.mapping.to_dict(), dynamic_qconfig_mapping().to_dict());
 }

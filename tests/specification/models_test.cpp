@@ -58,8 +58,8 @@ struct Result {
 };
 
 Result quantized(const Module& model, const BackendConfig& backend, const PrepareCustomConfig& custom = {}) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
-                              {.custom = custom, .recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.custom = custom, .recipe = Recipe::Fx});
   const std::vector<Sample> samples{{rows()}, {rows()}};
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
@@ -131,7 +131,7 @@ TEST(SpecModels, TheUsersFuserKnowsWhetherTheModelTrains) {
   for (const at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(true);
   quantized(model, backend);
   const Prepared prepared =
-      prepare_qat(model, default_qat_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+      prepare_qat(model, default_qat_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   EXPECT_EQ(calls, (std::vector<bool>{false, true}));
 
   Module trained = prepared.module();
@@ -193,7 +193,7 @@ TEST(SpecModels, AGetterThatLeavesThePatternIsRefused) {
   backend.set_backend_pattern_config(row);
   expect_error_with("returns no part of the pattern", [&] {
     prepare(linear_model("self.relu.forward(self.fc.forward(x))"), default_qconfig_mapping("x86"), backend,
-            {.recipe = {.recipe = Recipe::Fx}});
+            {.recipe = Recipe::Fx});
   });
 }
 
@@ -208,7 +208,7 @@ TEST(SpecModels, AFuserThatFailsIsNamedWithLayerAndRow) {
         "'torch.nn.ReLU(torch.nn.Linear)' ";
     expect_error_with(begin + sentence, [&] {
       prepare(linear_model("self.relu.forward(self.fc.forward(x))"), default_qconfig_mapping("x86"), backend,
-              {.recipe = {.recipe = Recipe::Fx}});
+              {.recipe = Recipe::Fx});
     });
   };
   const auto module_with = [](const std::string& name, const std::string& forward) {
@@ -425,8 +425,7 @@ TEST(SpecModels, APreparedFileHoldsTheReferenceModuleOfAFile) {
   dict["configs"][0]["reference_quantized_module_for_root"] = {{"file", file}};
   const BackendConfig backend = BackendConfig::from_dict(dict);
   const Module model = linear_model("self.fc.forward(x)");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   const std::vector<Sample> samples{{rows()}, {rows()}};
   calibrate(prepared, samples);
   const at::Tensor input = rows();
@@ -447,7 +446,7 @@ TEST(SpecModels, AReferenceModuleThatNobodyRegisteredIsRefused) {
   backend.set_backend_pattern_config(row);
   const Module model = linear_model("self.fc.forward(x)");
   const auto prepare_it = [&] {
-    prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+    prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   };
   expect_error_with("names the reference module 'mine.Nobody', which nobody registered", prepare_it);
   row.set_reference_quantized_module(symbol("torch.ao.nn.quantized.reference.Conv2d"));
@@ -508,8 +507,7 @@ TEST(SpecModels, TransposedConvolutionsKeepScalesOfOutputChannels) {
     QConfig qconfig = default_qconfig(engine);
     qconfig.weight = by_channel;
     const BackendConfig backend = backend_config(engine);
-    Prepared prepared =
-        prepare(model, QConfigMapping().set_global(qconfig), backend, {.recipe = {.recipe = Recipe::Fx}});
+    Prepared prepared = prepare(model, QConfigMapping().set_global(qconfig), backend, {.recipe = Recipe::Fx});
     calibrate(prepared, samples);
     const Reference reference = convert_to_reference(prepared, backend);
     const at::Tensor input = samples.front().front().toTensor();

@@ -33,8 +33,8 @@ CalibratedModel before_pass(const Prepared& prepared, std::string_view pass) {
 
 CalibratedModel before_pass(const torch::jit::Module& model, const at::Tensor& input,
                             const std::string& engine, std::string_view pass) {
-  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine),
-                              {.recipe = {.recipe = Recipe::Best}});
+  Prepared prepared =
+      prepare(model, best_qconfig_mapping(engine), backend_config(engine), {.recipe = Recipe::Best});
   calibrate(prepared, std::vector<Sample>{{input}});
   return before_pass(prepared, pass);
 }

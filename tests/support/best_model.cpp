@@ -13,8 +13,7 @@ using torch::jit::Module;
 
 Reference best_reference(const Module& model, const at::Tensor& input, const std::string& engine) {
   const BackendConfig backend = backend_config(engine);
-  Prepared prepared =
-      prepare(model, best_qconfig_mapping(engine), backend, {.recipe = {.recipe = Recipe::Best}});
+  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {.recipe = Recipe::Best});
   calibrate(prepared, std::vector<Sample>{{input}});
   return convert_to_reference(prepared, backend);
 }

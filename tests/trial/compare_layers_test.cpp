@@ -41,8 +41,7 @@ std::vector<Sample> samples_of(double scale) {
 
 torch::jit::Module int8_of(const torch::jit::Module& model, const std::vector<Sample>& samples) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }
@@ -106,8 +105,7 @@ TEST(CompareLayers, AKernelThatWritesIntoItsAddendHasARow) {
   model.eval();
   const std::vector<Sample> samples{{torch::randn({2, 4, 6, 6})}};
   const BackendConfig backend = backend_config("onednn");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("onednn"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("onednn"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, samples);
   const std::vector<LayerComparison> rows = compare_layers(model, convert(prepared, backend), samples).rows;
   const auto row = std::ranges::find(rows, "quantized::conv2d_add", &LayerComparison::kernel);
@@ -152,7 +150,7 @@ LayerComparison row_of_smoothed(const torch::jit::Module& model, const torch::ji
   const std::vector<Sample> samples{{torch::randn({64, 8})}};
   const BackendConfig backend = backend_config("onednn");
   Prepared prepared = prepare(quantized, default_qconfig_mapping("onednn"), backend,
-                              {.recipe = {.recipe = Recipe::Fx, .smooth_quant = 0.5}});
+                              {.recipe = Recipe::Fx, .smooth_quant = 0.5});
   calibrate(prepared, samples);
   const auto rows = compare_layers(model, convert(prepared, backend), samples).rows;
   return *std::ranges::find(rows, "layer", &LayerComparison::layer);

@@ -122,7 +122,7 @@ TEST(Detectors, WhatIsAdvisedQuantizesBetter) {
   const BackendConfig backend = backend_config("x86");
   const std::vector<Finding> findings = detect(model, samples, mapping, backend);
   const auto sqnr = [&](const QConfigMapping& chosen) {
-    Prepared prepared = prepare(model, chosen, backend, {.recipe = {.recipe = Recipe::Fx}});
+    Prepared prepared = prepare(model, chosen, backend, {.recipe = Recipe::Fx});
     calibrate(prepared, samples);
     return try_model(model, convert(prepared, backend).module(), backend, samples).sqnr_db.value();
   };

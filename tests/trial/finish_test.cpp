@@ -56,7 +56,7 @@ QConfigMapping mapping() {
 }
 
 Prepared calibrated(const Module& model, const QConfigMapping& mapping) {
-  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = Recipe::Fx});
   calibrate(prepared, samples());
   spoil(prepared);
   return prepared;

@@ -86,8 +86,7 @@ Module model(const char* last) {
 }
 
 Prepared calibrated(const BackendConfig& backend, const char* last = "linear") {
-  Prepared prepared =
-      prepare(model(last), default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model(last), default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, samples());
   return prepared;
 }

@@ -10,6 +10,7 @@
 
 #include "base/known_engines.h"
 #include "base/module_files.h"
+#include "base/recipe_options.h"
 #include "cli/process/failure.h"
 #include "cli/process/json_file.h"
 #include "cli/process/options.h"
@@ -230,8 +231,10 @@ Configuration configuration(const ConfigurationOptions& options) {
 }
 
 Prepared prepared_model(const torch::jit::Module& model, const Configuration& chosen) {
-  return prepare(model, chosen.mapping, chosen.backend,
-                 {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
+  return prepare(
+      model, chosen.mapping, chosen.backend,
+      detail::with_recipe(PrepareOptions{.custom = chosen.custom, .equalization = chosen.equalization},
+                          chosen.recipe));
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {
@@ -255,7 +258,6 @@ nlohmann::json metadata_of_step(const std::string& path) {
 }
 
 BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path) {
-  if (!options.backend.empty() || !options.backend_config.empty()) return table(options);
   const nlohmann::json metadata = metadata_of_step(path);
   if (metadata.is_object() && metadata.contains("backend_config") && metadata["backend_config"].is_object()) {
     return BackendConfig::from_dict(metadata["backend_config"]);

@@ -65,7 +65,8 @@ Prepared prepared_to_train(const PrepareOptions& options, const Configuration& c
                 "no QConfig of the mapping has a fake quantize class: nothing would be rounded in training",
                 "give a mapping for training, as 'tsq qconfig show best_qat_x86' prints it");
   }
-  const tsq::PrepareOptions prepare{.custom = chosen.custom, .recipe = chosen.recipe};
+  const tsq::PrepareOptions prepare =
+      detail::with_recipe(tsq::PrepareOptions{.custom = chosen.custom}, chosen.recipe);
   if (options.calib.empty()) return prepare_qat(model, chosen.mapping, chosen.backend, prepare);
   const std::vector<Sample> samples = load_samples(options.calib, model, "forward");
   return prepare_qat(model, without_float_layers(chosen.mapping, model, chosen.backend, samples, prepare),

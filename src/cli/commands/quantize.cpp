@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/recipe_options.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
 #include "cli/commands/float_model.h"
@@ -112,22 +113,22 @@ QuantizeEvents events_for(Steps& steps, SearchProgress& search) {
 QuantizeOptions quantize_options(const QuantizeCommandOptions& options, const Configuration& chosen,
                                  const ModelFile& model) {
   const ConvertConfiguration at_convert = convert_configuration(options.convert);
-  return {.backend_config = chosen.backend,
-          .mode = chosen.mode,
-          .mapping = chosen.mapping,
-          .custom = chosen.custom,
-          .equalization = chosen.equalization,
-          .recipe = chosen.recipe,
-          .convert_custom = at_convert.custom,
-          .convert_mapping = at_convert.mapping,
-          .lowering = lowering_options(options.configuration),
-          .lowers = !options.output.empty(),
-          .method = options.method,
-          .goal = quantize_goal(options.goal, model, options.output),
-          .decisions = named_decisions(options.decisions),
-          .times = !options.no_check,
-          .force = options.force,
-          .float_bytes = model.bytes};
+  const QuantizeOptions asked{.backend_config = chosen.backend,
+                              .mode = chosen.mode,
+                              .mapping = chosen.mapping,
+                              .custom = chosen.custom,
+                              .equalization = chosen.equalization,
+                              .convert_custom = at_convert.custom,
+                              .convert_mapping = at_convert.mapping,
+                              .float_dtype = lowering_options(options.configuration).float_dtype,
+                              .lowers = !options.output.empty(),
+                              .method = options.method,
+                              .goal = quantize_goal(options.goal, model, options.output),
+                              .decisions = named_decisions(options.decisions),
+                              .times = !options.no_check,
+                              .force = options.force,
+                              .float_bytes = model.bytes};
+  return detail::with_recipe(asked, chosen.recipe);
 }
 
 void write_reference(const QuantizeCommandOptions& options, const Reference& reference, OutputFiles& files) {
@@ -178,9 +179,7 @@ Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session
   write_quantized(options, quantized.module(), steps, files);
   Verdict verdict =
       verdict_of(quantized, {.samples_are_calibration = options.goal.data.empty() && quantized.held_back == 0,
-                             .recipe = chosen.recipe.recipe,
-                             .backend = chosen.backend,
-                             .timing_was_asked_for = !options.no_check});
+                             .backend = chosen.backend});
   if (!options.report.empty())
     files.write_text(options.report, report_json(quantized, verdict).dump(2) + "\n");
   if (!options.goal.mapping.empty())

@@ -110,8 +110,8 @@ TEST(Mel, TheFilterBankAheadOfALogarithmStaysFloat) {
 
 TEST(AmplifiedInFx, RecipeFxRoundsAsPyTorchDoes) {
   const Module model = after_a_layer("torch.log(y + 1e-6)");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{power()}});
   EXPECT_EQ(testing::count(convert(prepared, backend_config("x86")), "aten::linear"), 0);
 }

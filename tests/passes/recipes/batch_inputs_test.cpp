@@ -42,7 +42,7 @@ Module quantized(const Module& model, const std::vector<Sample>& samples, const 
   const BackendConfig backend = backend_config(engine);
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping(engine) : testing::default_mapping_here(engine);
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }
@@ -127,7 +127,7 @@ TEST(BatchInputs, ABatchThatTheModelAddsIsTheBatch) {
 TEST(BatchInputs, ALayerThatQuantizesItsInputWhenItRunsTakesSamples) {
   const Module model = network("  y = self.layer.forward(x)\n");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, dynamic_qconfig_mapping(), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{torch::randn({8})}});
   const Module lowered = convert(prepared, backend);
   EXPECT_EQ(count(lowered, "quantized::linear_dynamic"), 1U);
@@ -145,7 +145,7 @@ TEST(BatchInputs, KernelsThatQuantizeTheirInputTakeSamplesToo) {
     for (const QConfigMapping& mapping :
          {best_dynamic_qconfig_mapping(), QConfigMapping().set_global(qconfig("float16_dynamic_qconfig"))}) {
       const BackendConfig backend = backend_config(engine);
-      const Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Best}});
+      const Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Best});
       const Module lowered = convert(prepared, backend);
       const bool has_float16 = std::string_view(engine) == "x86" || std::string_view(engine) == "fbgemm";
       EXPECT_EQ(count(lowered, "aten::linear"),

@@ -21,8 +21,8 @@ namespace {
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
-constexpr RecipeOptions kBest{.recipe = Recipe::Best};
-constexpr RecipeOptions kFx{.recipe = Recipe::Fx};
+const PrepareOptions kBest{.recipe = Recipe::Best};
+const PrepareOptions kFx{.recipe = Recipe::Fx};
 
 std::string graph_of(const Module& module) { return module.get_method("forward").graph()->toString(); }
 
@@ -34,16 +34,16 @@ std::vector<Sample> images(double scale = 1.0) {
 }
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, std::string_view backend = "x86",
-                    const RecipeOptions& options = kBest) {
+                    const PrepareOptions& options = kBest) {
   const QConfigMapping mapping =
       options.recipe == Recipe::Best ? best_qconfig_mapping(backend) : default_qconfig_mapping(backend);
-  Prepared prepared = prepare(model, mapping, backend_config(backend), {.recipe = options});
+  Prepared prepared = prepare(model, mapping, backend_config(backend), options);
   calibrate(prepared, samples);
   return prepared;
 }
 
 Module quantized(const Module& model, const std::vector<Sample>& samples, std::string_view backend = "x86",
-                 const RecipeOptions& options = kBest) {
+                 const PrepareOptions& options = kBest) {
   return convert(calibrated(model, samples, backend, options), backend_config(backend));
 }
 
@@ -87,8 +87,8 @@ std::vector<std::string> operators_of(const Module& module) {
 }
 
 TEST(Recipe, BestIsTheDefaultAndFxAddsNothing) {
-  EXPECT_EQ(PrepareOptions{}.recipe.recipe, Recipe::Best);
-  EXPECT_EQ(QuantizeOptions{}.recipe.recipe, Recipe::Best);
+  EXPECT_EQ(PrepareOptions{}.recipe, Recipe::Best);
+  EXPECT_EQ(QuantizeOptions{}.recipe, Recipe::Best);
   const Module model = two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 6))\n");
   Module by_default = quantized(model, images(), "x86", {});
   Module by_name = quantized(model, images(), "x86", kBest);
@@ -122,7 +122,7 @@ TEST(Recipe, BestReturnsTheModelBitForBitWhereNothingIsInInt8) {
     for (Module model : {rows, convolutions}) {
       model.eval();
       const Sample sample{model.hasattr("bn") ? torch::randn({2, 3, 8, 8}) : torch::randn({4, 8})};
-      Prepared prepared = prepare(model, symmetric_activations(), backend_config(engine), {.recipe = kBest});
+      Prepared prepared = prepare(model, symmetric_activations(), backend_config(engine), kBest);
       calibrate(prepared, std::vector<Sample>{sample});
       const Lowered lowered = convert(prepared, backend_config(engine));
       EXPECT_TRUE(std::ranges::none_of(lowered.report().decisions, &Decision::quantized)) << engine;
@@ -487,7 +487,7 @@ TEST(ShareParameters, ALayerThatIsCalledSeveralTimesIsPackedOnce) {
       "  return x * 5 + torch.softmax(self.layer.forward(self.ln.forward(x)), -1)\n");
   const std::vector<Sample> samples{{torch::randn({8, 16})}};
   EXPECT_EQ(packed_params(quantized(model, samples)).size(), 1);
-  Prepared dynamic = prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), {.recipe = kBest});
+  Prepared dynamic = prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), kBest);
   calibrate(dynamic, samples);
   EXPECT_EQ(packed_params(convert(dynamic, backend_config("x86"))).size(), 1);
 }

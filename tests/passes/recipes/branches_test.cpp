@@ -43,8 +43,8 @@ std::vector<Sample> maps(bool are_rows) {
 }
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, const char* engine) {
-  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine),
-                              {.recipe = {.recipe = Recipe::Best}});
+  Prepared prepared =
+      prepare(model, best_qconfig_mapping(engine), backend_config(engine), {.recipe = Recipe::Best});
   calibrate(prepared, samples);
   return prepared;
 }
@@ -197,8 +197,7 @@ TEST(BranchesOfFx, ABranchWithoutDataIsQuantizedAllTheSame) {
   const Module model =
       with_a_branch(testing::linear(64, 64), testing::linear(64, 64), "self.other.forward(x * 5.0)");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, of_first_branch({16, 64}));
   EXPECT_EQ(testing::count(convert(prepared, backend), "quantized::linear"), 2);
 }
@@ -211,7 +210,7 @@ TEST(BranchesOfEqualization, ALayerThatABranchChoosesIsEqualizedByWhatReachesIt)
   Prepared prepared =
       prepare(model, default_qconfig_mapping("x86"), backend,
               {.equalization = EqualizationMapping().set_global(default_equalization_qconfig()),
-               .recipe = {.recipe = Recipe::Fx}});
+               .recipe = Recipe::Fx});
   calibrate(prepared, maps(true));
   EXPECT_GT(sqnr_of(model, convert(prepared, backend), maps(true)), 25);
 }

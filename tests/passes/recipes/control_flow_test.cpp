@@ -33,8 +33,7 @@ std::vector<Sample> rows(std::initializer_list<int64_t> counts) {
 
 Module quantized(const Module& model, const std::vector<Sample>& samples) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }
@@ -106,7 +105,7 @@ TEST(ControlFlow, AValueOfTheWayNotTakenIsNotTouched) {
                                        : recipe == Recipe::Best ? best_qconfig_mapping("x86")
                                                                 : default_qconfig_mapping("x86");
         const BackendConfig backend = backend_config("x86");
-        Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
+        Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe});
         calibrate(prepared, samples);
         Module lowered = reloaded(convert(prepared, backend));
         EXPECT_EQ(count(lowered, "aten::linear"), 0U) << body;
@@ -207,7 +206,7 @@ TEST(ControlFlow, AnObserverInALoopSeesEveryTurn) {
   const BackendConfig backend = backend_config("x86");
   const auto mapping = QConfigMapping().set_global(qconfig("default_qconfig"));
   const auto largest_scale = [&](int64_t turns) {
-    Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}});
+    Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Fx});
     calibrate(prepared, rows({turns}));
     const Module result = convert(prepared, backend);
     double largest = 0;
@@ -275,8 +274,7 @@ TEST(ControlFlow, MethodsRunInInt8WhatForwardRunsByItsRanges) {
   model.eval();
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared =
-        prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = recipe});
     calibrate(prepared, rows({4, 4, 4}));
     Module result = reloaded(convert(prepared, backend));
     EXPECT_FALSE(has_float_weights(result)) << result.dump_to_str(true, true, true);
@@ -297,16 +295,27 @@ TEST(ControlFlow, MethodsThatRunTheSameLayersAnotherWayFindTheirRangesWhenTheyRu
       "def raw(self, x):\n  return self.second.forward(self.first.forward(x))\n"
       "def tail(self, x):\n  return self.second.forward(x * 40.0)\n");
   model.eval();
-  const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend);
-  calibrate(prepared, rows({4, 4, 4}));
-  Report report;
-  Module result = reloaded(testing::lowered(convert_to_reference(prepared, backend), backend, &report));
-  EXPECT_FALSE(has_float_weights(result)) << result.dump_to_str(true, true, true);
-  const at::Tensor x = rows({3}).front()[0].toTensor();
-  for (const std::string method : {"forward", "raw", "tail"}) {
-    EXPECT_GT(sqnr(model.run_method(method, x).toTensor(), result.run_method(method, x).toTensor()), 28)
-        << method;
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    const BackendConfig backend = backend_config("x86");
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = recipe});
+    calibrate(prepared, rows({4, 4, 4}));
+    Report report;
+    Module result = reloaded(testing::lowered(convert_to_reference(prepared, backend), backend, &report));
+    EXPECT_FALSE(has_float_weights(result)) << result.dump_to_str(true, true, true);
+    const at::Tensor x = rows({3}).front()[0].toTensor();
+    for (const std::string method : {"forward", "raw", "tail"}) {
+      EXPECT_GT(sqnr(model.run_method(method, x).toTensor(), result.run_method(method, x).toTensor()), 28)
+          << method;
+    }
+    const auto names = [&](const std::string& method) {
+      return std::ranges::count_if(report.decisions, [&](const Decision& decision) {
+        return std::ranges::any_of(decision.notes, [&](const std::string& note) {
+          return note.find("method '" + method + "'") != std::string::npos;
+        });
+      });
+    };
+    EXPECT_EQ(names("raw"), 2);
+    EXPECT_EQ(names("tail"), 1);
   }
   const auto names = [&](const std::string& method) {
     return std::ranges::count_if(report.decisions, [&](const Decision& decision) {
@@ -326,8 +335,7 @@ TEST(ControlFlow, WhatForwardDoesNotRunStaysFloatInMethodsAndIsNamed) {
       "def decode(self, y):\n  return torch.relu(self.second.forward(self.first.forward(y)))\n");
   model.eval();
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, rows({4, 4, 4}));
   Report report;
   Module result = reloaded(testing::lowered(convert_to_reference(prepared, backend), backend, &report));
@@ -354,8 +362,7 @@ TEST(ControlFlow, MethodsThatCallForwardCallTheQuantizedOneAndNeedNoFloatWeights
   model.eval();
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared =
-        prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = recipe});
     EXPECT_TRUE(reloaded(prepared.module()).run_method("generate", torch::randn({2, 8}), 2).isTensor());
     calibrate(prepared, rows({4, 4}));
     Module result = reloaded(convert(prepared, backend));
@@ -397,8 +404,7 @@ TEST(ControlFlow, ACallOfForwardForItsEffectAloneStays) {
       "def warm(self, x):\n  y = self.forward(x)\n  return self.count\n");
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared =
-        prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = recipe});
     calibrate(prepared, rows({4}));
     Module result = reloaded(convert(prepared, backend));
     EXPECT_EQ(result.run_method("warm", torch::randn({1, 8})).toInt(), 2);
@@ -419,8 +425,7 @@ TEST(ControlFlow, WhatOtherMethodsRunMakesNoLayerSmall) {
     if (has_methods) model.define("def twin(self, x):\n  return " + chain + " + 1.0\n");
     model.eval();
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared =
-        prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Best}});
+    Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = Recipe::Best});
     calibrate(prepared, std::vector<Sample>{{torch::randn({4, 64})}, {torch::randn({4, 64})}});
     const Module result = convert(prepared, backend);
     EXPECT_EQ(count(result, "aten::linear"), 0U);
@@ -503,7 +508,7 @@ TEST(ControlFlow, AnEmptyMappingLeavesABatchNormAfterItsConvolution) {
   torch::manual_seed(7);
   Module model = testing::conv_bn_relu();
   const BackendConfig backend = backend_config("x86");
-  const Module result = convert(prepare(model, {}, backend, {.recipe = {.recipe = Recipe::Fx}}), backend);
+  const Module result = convert(prepare(model, {}, backend, {.recipe = Recipe::Fx}), backend);
   EXPECT_EQ(count(result, "aten::batch_norm"), 1);
   const at::Tensor x = torch::randn({1, 3, 8, 8});
   Module copy = result;

@@ -32,7 +32,7 @@ QConfigMapping mapping_of(const char* qconfig) { return QConfigMapping().set_glo
 Module lowered(const Module& model, const QConfigMapping& mapping, const char* engine = "x86",
                Report* report = nullptr) {
   const BackendConfig backend = backend_config(engine);
-  const Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Fx});
   Report ignored;
   return testing::lowered(convert_to_reference(prepared, backend), backend,
                           report == nullptr ? &ignored : report);
@@ -121,7 +121,7 @@ TEST(Dynamic, RecipeBestReadsTheInputOfStackedLayersWithoutRounding) {
   const auto quantized = [](const Module& model, Recipe recipe) {
     const QConfigMapping mapping =
         recipe == Recipe::Best ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
-    const Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = recipe}});
+    const Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = recipe});
     return convert(prepared, backend_config("x86"));
   };
   const at::Tensor states = torch::zeros({2, 2, 5});
@@ -150,8 +150,7 @@ TEST(Dynamic, RecipeBestQuantizesRecurrentLayersInStaticModeToo) {
     const at::Tensor h = is_cell ? torch::zeros({4, 5}) : torch::zeros({1, 4, 5});
     for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
       const BackendConfig backend = backend_config(engine);
-      Prepared prepared =
-          prepare(model, best_qconfig_mapping(engine), backend, {.recipe = {.recipe = Recipe::Best}});
+      Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {.recipe = Recipe::Best});
       calibrate(prepared, std::vector<Sample>{{x, h}});
       EXPECT_EQ(quantized_layers(prepared).size(), 1) << "can be left float again";
       const Module result = convert(prepared, backend);
@@ -336,7 +335,7 @@ TEST(Dynamic, AnLstmWithProjectionsStaysFloatAndSaysWhy) {
 TEST(Dynamic, TheReferenceHasRoundedWeightsAndFloatOperators) {  // K-10
   const BackendConfig backend = backend_config("x86");
   const Reference reference = convert_to_reference(
-      prepare(lstm(), dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Fx}}), backend);
+      prepare(lstm(), dynamic_qconfig_mapping(), backend, {.recipe = Recipe::Fx}), backend);
   FileCheck()
       .check("aten::quantize_per_tensor_dynamic")
       ->check("aten::dequantize")
@@ -393,8 +392,7 @@ TEST(Products, OthersStayWhatTheyAre) {
 TEST(Products, StaticQConfigsSeeAProductAsFxDoes) {
   const Module model = product("torch.matmul(x, self.weight)");
   const BackendConfig backend = backend_config("x86");
-  const Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   EXPECT_EQ(decision_of(prepared.report(), "aten::matmul").pattern, "torch.matmul");
 }
 
@@ -420,8 +418,7 @@ TEST(Products, InRecipeBestAMappingKeepsThemFloat) {
   const Module model = product("torch.matmul(x, self.weight) + self.bias");
   QConfigMapping mapping = best_qconfig_mapping("x86");
   mapping.set_object_type("torch.matmul", std::nullopt);
-  const Prepared prepared =
-      prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Best}});
+  const Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = Recipe::Best});
   EXPECT_FALSE(decision_of(prepared.report(), "aten::matmul").quantized);
 }
 

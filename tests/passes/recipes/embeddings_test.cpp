@@ -48,7 +48,7 @@ Lowered quantized(const Module& model, Recipe recipe = Recipe::Best, const std::
   const BackendConfig backend = with_weight_only(backend_config(engine));
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe});
   calibrate(prepared, std::vector<Sample>{{all_ids()}});
   Lowered result;
   result.module = testing::lowered(convert_to_reference(prepared, backend), backend, &result.report);

@@ -23,7 +23,7 @@ class EmptyTensors : public ::testing::TestWithParam<const char*> {
     const BackendConfig backend = backend_config(GetParam());
     const QConfigMapping mapping =
         recipe == Recipe::Best ? best_qconfig_mapping(GetParam()) : testing::default_mapping_here(GetParam());
-    Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
+    Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe});
     calibrate(prepared, samples);
     std::stringstream file;
     convert(prepared, backend).module().save(file);
@@ -96,8 +96,7 @@ TEST_P(EmptyTensors, ABatchMayBeEmptyWhenTheModelRuns) {
 
 TEST_P(EmptyTensors, ASampleOfNothingElseIsRefused) {
   const BackendConfig backend = backend_config(GetParam());
-  Prepared prepared =
-      prepare(decoder(), best_qconfig_mapping(GetParam()), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(decoder(), best_qconfig_mapping(GetParam()), backend, {.recipe = Recipe::Fx});
   const Sample nothing{torch::randn({0, 2, 8}), c10::List<at::Tensor>({torch::randn({0, 3, 8})})};
   EXPECT_THROW(calibrate(prepared, std::vector<Sample>{nothing}), Error);
 }

@@ -64,8 +64,8 @@ const Decision& decision(const Report& report, const std::string& layer) {
 
 Prepared calibrated(const Module& model, const at::Tensor& x, const EqualizationMapping& equalization,
                     const QConfigMapping& mapping = min_max()) {
-  Prepared prepared = prepare(model, mapping, backend_config("x86"),
-                              {.equalization = equalization, .recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(model, mapping, backend_config("x86"), {.equalization = equalization, .recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{x}});
   return prepared;
 }
@@ -86,7 +86,7 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
 
 TEST(Equalize, TheEqualizationObserverStandsAfterTheQuantizationObserver) {
   const Prepared prepared = prepare(two_linears(), min_max(), backend_config("x86"),
-                                    {.equalization = everything(), .recipe = {.recipe = Recipe::Fx}});
+                                    {.equalization = everything(), .recipe = Recipe::Fx});
   EXPECT_EQ(observers_of(prepared),
             (std::vector<std::string>{"MinMaxObserver", "_InputEqualizationObserver", "MinMaxObserver",
                                       "_InputEqualizationObserver", "MinMaxObserver"}));
@@ -94,8 +94,7 @@ TEST(Equalize, TheEqualizationObserverStandsAfterTheQuantizationObserver) {  // 
 }
 
 TEST(Equalize, NothingIsEqualizedUnlessAsked) {
-  const Prepared prepared =
-      prepare(two_linears(), min_max(), backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared = prepare(two_linears(), min_max(), backend_config("x86"), {.recipe = Recipe::Fx});
   EXPECT_EQ(observers_of(prepared), std::vector<std::string>(3, "MinMaxObserver"));
   EXPECT_EQ(decision(prepared.report(), "fc1").equalization, "");
 }
@@ -105,8 +104,8 @@ TEST(Equalize, LayersOfABranchAreSkippedAndSaySo) {  // Q-03
   model.register_module("a", testing::conv2d(3, 3, 3));
   model.register_module("b", testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n  return self.a.forward(x), self.b.forward(x)\n");
-  const Prepared prepared = prepare(model, min_max(), backend_config("x86"),
-                                    {.equalization = everything(), .recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared =
+      prepare(model, min_max(), backend_config("x86"), {.equalization = everything(), .recipe = Recipe::Fx});
   EXPECT_EQ(observers_of(prepared), std::vector<std::string>(3, "MinMaxObserver"));
   EXPECT_EQ(decision(prepared.report(), "a").equalization,
             "not equalized: it is part of a branch, and 'b' reads the same tensor");
@@ -119,7 +118,7 @@ TEST(Equalize, AReaderThatStaysFloatIsNoBranch) {  // Q-03
   model.define("def forward(self, x):\n  return self.a.forward(x), self.b.forward(x)\n");
   const Prepared prepared =
       prepare(model, min_max().set_module_name("b", std::nullopt), backend_config("x86"),
-              {.equalization = everything(), .recipe = {.recipe = Recipe::Fx}});
+              {.equalization = everything(), .recipe = Recipe::Fx});
   EXPECT_EQ(decision(prepared.report(), "a").equalization, "equalized");
   EXPECT_EQ(decision(prepared.report(), "b").equalization, "not equalized: it is not quantized");
 }
@@ -174,8 +173,8 @@ TEST(Equalize, AGroupedConvolutionIsSkippedAndSaysWhy) {  // Q-08
   conv.setattr("groups", int64_t{2});
   conv.setattr("weight", torch::randn({4, 2, 3, 3}));
   const Module model = chain("Grouped", {{"conv", conv}});
-  const Prepared prepared = prepare(model, min_max(), backend_config("x86"),
-                                    {.equalization = everything(), .recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared =
+      prepare(model, min_max(), backend_config("x86"), {.equalization = everything(), .recipe = Recipe::Fx});
   EXPECT_EQ(decision(prepared.report(), "conv").equalization,
             "not equalized: the channels of a grouped convolution's input and weight do not correspond");
 }
@@ -234,8 +233,7 @@ TEST(Equalize, ASavedStageCanBeCalibrated) {
   const Module model = two_linears();
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("prepared.pt");
-  prepare(model, min_max(), backend_config("x86"),
-          {.equalization = everything(), .recipe = {.recipe = Recipe::Fx}})
+  prepare(model, min_max(), backend_config("x86"), {.equalization = everything(), .recipe = Recipe::Fx})
       .save(path);
   Prepared loaded = Prepared::load(path);
   calibrate(loaded, std::vector<Sample>{{x}});
@@ -246,8 +244,8 @@ TEST(Equalize, ASavedStageCanBeCalibrated) {
 
 TEST(Equalize, WithoutDataThereIsNoScale) {
   const Module model = two_linears();
-  const Prepared prepared = prepare(model, min_max(), backend_config("x86"),
-                                    {.equalization = everything(), .recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared =
+      prepare(model, min_max(), backend_config("x86"), {.equalization = everything(), .recipe = Recipe::Fx});
   const Reference reference = convert_to_reference(
       prepared, backend_config("x86"), {.custom = ConvertCustomConfig().set_allow_uncalibrated(true)});
   EXPECT_EQ(count_of(reference, c10::aten::mul), 0u);

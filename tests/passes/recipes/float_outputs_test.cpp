@@ -25,9 +25,9 @@ Module two_linears(const std::string& body) {
 }
 
 Reference reference_of(const Module& model, const at::Tensor& x, const std::string& engine,
-                       const RecipeOptions& options = {.recipe = Recipe::Best}) {
+                       const PrepareOptions& options = {.recipe = Recipe::Best}) {
   const BackendConfig backend = backend_config(engine);
-  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {.recipe = options});
+  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, options);
   calibrate(prepared, std::vector<Sample>{{x}});
   return convert_to_reference(prepared, backend);
 }

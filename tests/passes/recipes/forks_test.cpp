@@ -49,8 +49,7 @@ std::vector<Sample> samples(const std::vector<int64_t>& numbers = {}) {
 
 Module quantized(const Module& model, const std::vector<Sample>& data) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, data);
   std::stringstream file;
   convert(prepared, backend).module().save(file);
@@ -112,8 +111,8 @@ TEST(Forks, AForkWhoseFutureIsReturnedStaysAndIsCountedInFloat) {
       "  return fork(self.second.forward, x), self.first.forward(x)\n");
   model.eval();
   // Nobody waits for the future: what runs it may not go before it is done.
-  const Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                                    {.recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   EXPECT_EQ(count(prepared.module(), "prim::fork"), 1);
   const std::vector<Decision>& decisions = prepared.report().decisions;
   const auto fork = std::ranges::find(decisions, "torch.jit.fork", &Decision::op);

@@ -30,8 +30,7 @@ Module network(const std::string& body) {
 
 Module dynamic_model(const Module& model, const std::string& engine = "x86", Report* report = nullptr) {
   const BackendConfig backend = backend_config(engine);
-  const Prepared prepared =
-      prepare(model, best_dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Best}});
+  const Prepared prepared = prepare(model, best_dynamic_qconfig_mapping(), backend, {.recipe = Recipe::Best});
   return testing::lowered(convert_to_reference(prepared, backend), backend, report);
 }
 

@@ -49,8 +49,7 @@ TEST(ObserveFixedInputs, RecipeFxCutsThemAsFxDoes) {
   const Module model = one_layer("  return self.fc.forward(x * torch.sigmoid(x))\n");
   const at::Tensor x = 2 * torch::randn({32, 16});
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{x}});
   EXPECT_LT(testing::sqnr(testing::run(model, x), testing::run(convert(prepared, backend), x)), 20);
 }

@@ -267,8 +267,7 @@ TEST(Pointwise, OtherPaddingIsDoneInFrontOfTheKernel) {
 TEST(Pointwise, RecipeFxRoundsAsFxDoes) {
   const Module model = convolutions(kHardswish);
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{image()}});
   const Module lowered = convert(prepared, backend);
   EXPECT_EQ(count(lowered, kPointwise), 0U);

@@ -165,8 +165,8 @@ TEST(Products, ALayerThatIsLeftFloatByTheNameThatAReportGaveIsTheOnlyOne) {
 
 TEST(ProductsOfFx, RareSpellingsStayFloatAsInPyTorch) {
   const Module model = with_product("torch.einsum('bti,io->bto', x, self.w)");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{rows()}});
   EXPECT_EQ(testing::count(convert(prepared, backend_config("x86")), "aten::einsum"), 1);
 }

@@ -56,8 +56,7 @@ constexpr const char* kOfASize =
 
 Module fx_model(const Module& model, const std::string& engine, Module* reference = nullptr) {
   const BackendConfig backend = backend_config(engine);
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping(engine), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, default_qconfig_mapping(engine), backend, {.recipe = Recipe::Fx});
   calibrate(prepared, std::vector<Sample>{{rows()}});
   const Reference converted = convert_to_reference(prepared, backend);
   if (reference != nullptr) *reference = converted.module();

@@ -81,9 +81,8 @@ Module linear_model(int64_t in, int64_t out, bool has_relu) {
 /// Without calibration: weights are known.
 Lowered quantized(const Module& model, const QConfigMapping& mapping,
                   const BackendConfig& backend = with_weight_only(backend_config("x86"))) {
-  return lower(
-      convert_to_reference(prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}}), backend),
-      backend);
+  return lower(convert_to_reference(prepare(model, mapping, backend, {.recipe = Recipe::Fx}), backend),
+               backend);
 }
 
 at::Tensor run(Module module, std::vector<c10::IValue> inputs) {
@@ -268,8 +267,7 @@ TEST(WeightOnly, TheReferenceOfALinearLayerInGroupsIsNearItsKernel) {
   torch::manual_seed(7);
   const Module model = linear_model(100, 16, false);
   const BackendConfig backend = with_weight_only(backend_config("x86"));
-  Prepared prepared =
-      prepare(model, weight_only_qconfig_mapping(4, 32), backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, weight_only_qconfig_mapping(4, 32), backend, {.recipe = Recipe::Fx});
   const Reference reference = convert_to_reference(prepared, backend);
   const at::Tensor x = torch::randn({5, 100});
   const at::Tensor rounded = run(reference.module(), {x});

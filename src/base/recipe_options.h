@@ -1,0 +1,34 @@
+#pragma once
+
+#include <tsq/recipe.h>
+
+namespace tsq::detail {
+
+/// What the options of prepare or quantize say of the recipe.
+template <typename Options>
+RecipeOptions recipe_options(const Options& options) {
+  return {.recipe = options.recipe,
+          .target_cpu = options.target_cpu,
+          .target = options.target,
+          .smooth_quant = options.smooth_quant,
+          .cross_layer_margin = options.cross_layer_margin,
+          .weight_rounding = options.weight_rounding,
+          .effort = options.effort,
+          .python_source = options.python_source};
+}
+
+/// Such options with this recipe.
+template <typename Options>
+Options with_recipe(Options options, const RecipeOptions& recipe) {
+  options.recipe = recipe.recipe;
+  options.target_cpu = recipe.target_cpu;
+  options.target = recipe.target;
+  options.smooth_quant = recipe.smooth_quant;
+  options.cross_layer_margin = recipe.cross_layer_margin;
+  options.weight_rounding = recipe.weight_rounding;
+  options.effort = recipe.effort;
+  options.python_source = recipe.python_source;
+  return options;
+}
+
+}  // namespace tsq::detail
