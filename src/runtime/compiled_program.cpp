@@ -8,6 +8,7 @@
 #include "runtime/program/error.h"
 #include "runtime/program/fuse_attention.h"
 #include "runtime/program/fuse_operations.h"
+#include "runtime/program/known_values.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/resolve.h"
 #include "runtime/program/split_products.h"
@@ -71,14 +72,10 @@ class CompiledProgram::Execution {
     for (std::size_t s = 0; s < program.steps_.size(); ++s) add_step(s);
   }
 
-  void bind(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t part) {
+  void bind(const Given& given, std::int64_t part) {
     for (const auto& border : borders_) {
-      const auto index = static_cast<std::size_t>(border.index);
-      // Neither oneDNN nor our kernels write to what a step reads.
-      auto* base =
-          static_cast<std::byte*>(border.returned ? outputs[index] : const_cast<void*>(inputs[index]));
-      const auto step = (border.returned ? program_.output_steps_ : program_.input_steps_)[index];
-      auto* pointer = base + border.offset + part * step;
+      auto* pointer = base_of(border, given, part);
+      for (const auto& move : border.moves) pointer += given.begins[move.slice] * move.stride;
       if (border.memory) {
         dnnl_memory_set_data_handle(border.memory.get(), pointer);
       } else {
@@ -105,11 +102,24 @@ class CompiledProgram::Execution {
   struct Border {
     std::size_t step;
     std::size_t operand;
+    Place place;
     int index;
-    bool returned;
     std::int64_t offset;
     dnnl::memory memory;
+    std::byte* fixed;  ///< where it lies without its moves, but for inputs and outputs
+    std::span<const Move> moves;
   };
+
+  [[nodiscard]] std::byte* base_of(const Border& border, const Given& given, std::int64_t part) const {
+    if (border.fixed != nullptr) return border.fixed;
+    const auto index = static_cast<std::size_t>(border.index);
+    const bool returned = border.place == Place::Output;
+    // Neither oneDNN nor our kernels write to what a step reads.
+    auto* base =
+        static_cast<std::byte*>(returned ? given.outputs[index] : const_cast<void*>(given.inputs[index]));
+    const auto step = (returned ? program_.output_steps_ : program_.input_steps_)[index];
+    return base + border.offset + part * step;
+  }
 
   std::byte* pointer_to(const Operand& operand) const {
     const auto index = static_cast<std::size_t>(operand.buffer);
@@ -135,8 +145,10 @@ class CompiledProgram::Execution {
         arguments_[s].push_back({operand.argument, memory.get()});
         memories_.push_back(memory);
       }
-      if (buffer.place == Place::Input || buffer.place == Place::Output) {
-        borders_.push_back({s, o, buffer.index, buffer.place == Place::Output, operand.offset, memory});
+      const bool is_of_call = buffer.place == Place::Input || buffer.place == Place::Output;
+      if (is_of_call || !operand.moves.empty()) {
+        borders_.push_back(
+            {s, o, buffer.place, buffer.index, operand.offset, memory, pointer, operand.moves});
       }
     }
   }
@@ -154,6 +166,8 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
                                  std::span<const std::int64_t> integers, int threads, PackedWeights& weights,
                                  const DivideBatch& divide) {
   auto split = resolve(model, shapes_of(inputs), integers);
+  moving_ = MovingSlices(model.program, split, integers);
+  settle_known_values(split);
   split_products(split);
   auto whole = with_fused_operations(with_fused_attention(std::move(split)));
   for (const int output : model.program.outputs) {
@@ -215,24 +229,35 @@ void CompiledProgram::give_back(std::unique_ptr<Execution> execution) const {
   idle_.push_back(std::move(execution));
 }
 
-void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs) const {
-  const RunningProgram running;
-  if (parts_.at_once == 1) return run_parts(inputs, outputs, 0, parts_.count);
-  run_at_once(parts_, [&](std::int64_t begin, std::int64_t end) { run_parts(inputs, outputs, begin, end); });
+CompiledProgram::Given CompiledProgram::given(std::span<const void* const> inputs,
+                                              std::span<void* const> outputs,
+                                              std::span<const std::int64_t> integers) const {
+  if (!moving_.any()) return {inputs, outputs};
+  auto begins = moving_.begins(integers);
+  if (!begins) throw ProgramError("the call", "its integers make other shapes", "compile a program for them");
+  return {inputs, outputs, std::move(*begins)};
 }
 
-void CompiledProgram::run_parts(std::span<const void* const> inputs, std::span<void* const> outputs,
-                                std::int64_t begin, std::int64_t end) const {
+void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
+                          std::span<const std::int64_t> integers) const {
+  const RunningProgram running;
+  const auto all = given(inputs, outputs, integers);
+  if (parts_.at_once == 1) return run_parts(all, 0, parts_.count);
+  run_at_once(parts_, [&](std::int64_t begin, std::int64_t end) { run_parts(all, begin, end); });
+}
+
+void CompiledProgram::run_parts(const Given& given, std::int64_t begin, std::int64_t end) const {
   auto execution = take();
   for (auto part = begin; part < end; ++part) {
-    execution->bind(inputs, outputs, part);
+    execution->bind(given, part);
     for (std::size_t s = 0; s < steps_.size(); ++s) execution->run(s);
   }
   give_back(std::move(execution));
 }
 
 std::vector<StepTime> CompiledProgram::profile(std::span<const void* const> inputs,
-                                               std::span<void* const> outputs) const {
+                                               std::span<void* const> outputs,
+                                               std::span<const std::int64_t> integers) const {
   using Clock = std::chrono::steady_clock;
   std::vector<StepTime> times;
   for (const auto& step : steps_) {
@@ -243,9 +268,10 @@ std::vector<StepTime> CompiledProgram::profile(std::span<const void* const> inpu
                      .implementation = step.implementation,
                      .shape = step.shape});
   }
+  const auto all = given(inputs, outputs, integers);
   auto execution = take();
   for (std::int64_t part = 0; part < parts_.count; ++part) {
-    execution->bind(inputs, outputs, part);
+    execution->bind(all, part);
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       const auto begin = Clock::now();
       execution->run(s);

@@ -10,6 +10,7 @@
 #include "runtime/batch_parts.h"
 #include "runtime/primitives/arena.h"
 #include "runtime/primitives/compilation.h"
+#include "runtime/program/moving_slices.h"
 
 /// A program for one set of shapes and integers and one count of threads.
 namespace tsq::runtime {
@@ -36,9 +37,17 @@ class CompiledProgram {
   CompiledProgram& operator=(const CompiledProgram&) = delete;
 
   /// Tensors lie as `inputs` said at construction; outputs are contiguous.
-  void run(std::span<const void* const> inputs, std::span<void* const> outputs) const;
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs,
+           std::span<const std::int64_t> integers = {}) const;
   /// The same, one part after the other, with the time of each step: the sum over the parts.
-  std::vector<StepTime> profile(std::span<const void* const> inputs, std::span<void* const> outputs) const;
+  std::vector<StepTime> profile(std::span<const void* const> inputs, std::span<void* const> outputs,
+                                std::span<const std::int64_t> integers = {}) const;
+
+  /// Do these integers of a call, with tensors that lie as those of `inputs`, make the same shapes? Throws
+  /// ProgramError where an index leaves its dimension.
+  [[nodiscard]] bool fits(std::span<const std::int64_t> integers) const {
+    return moving_.begins(integers).has_value();
+  }
 
   [[nodiscard]] const std::vector<Shape>& output_shapes() const { return output_shapes_; }
   [[nodiscard]] const std::vector<Dtype>& output_dtypes() const { return output_dtypes_; }
@@ -54,8 +63,15 @@ class CompiledProgram {
   class Execution;
   std::unique_ptr<Execution> take() const;
   void give_back(std::unique_ptr<Execution> execution) const;
-  void run_parts(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t begin,
-                 std::int64_t end) const;
+  /// What one call brings.
+  struct Given {
+    std::span<const void* const> inputs;
+    std::span<void* const> outputs;
+    Shape begins{};  ///< of the moving slices
+  };
+  [[nodiscard]] Given given(std::span<const void* const> inputs, std::span<void* const> outputs,
+                            std::span<const std::int64_t> integers) const;
+  void run_parts(const Given& given, std::int64_t begin, std::int64_t end) const;
 
   /// Notes in `input_steps_` how far apart the parts of each input are.
   std::vector<View> inputs_of_part(std::span<const View> inputs, const ResolvedModel& whole,
@@ -67,6 +83,7 @@ class CompiledProgram {
     std::string name{};
   };
 
+  MovingSlices moving_{};
   std::vector<Label> labels_{};  ///< of the operations that run
   std::vector<Buffer> buffers_;
   std::vector<Step> steps_;

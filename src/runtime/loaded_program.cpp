@@ -15,12 +15,10 @@ namespace {
 /// Shapes that come in turns; more are compiled again each time.
 constexpr std::size_t kCompiledPrograms = 16;
 
-/// The count of threads, the integers, and the sizes and strides of the inputs, one after the other.
-void write_key(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers, int threads,
-               ProgramCache::Key& key) {
+/// The count of threads, and the ranks, sizes and strides of the inputs, one after the other.
+void write_key(std::span<const InputTensor> inputs, int threads, ProgramCache::Key& key) {
   key.clear();
   key.push_back(threads);
-  key.insert(key.end(), integers.begin(), integers.end());
   for (const auto& input : inputs) {
     key.push_back(static_cast<std::int64_t>(input.sizes.size()));
     key.insert(key.end(), input.sizes.begin(), input.sizes.end());
@@ -38,9 +36,56 @@ std::vector<View> views_of(std::span<const InputTensor> inputs) {
   return views;
 }
 
+/// The layers that a program computes, as people know them.
+std::string layers_of(const Program& program) {
+  std::vector<std::string> names;
+  for (const auto& operation : program.operations) {
+    if (!operation.name.empty()) names.push_back(operation.name);
+  }
+  if (names.empty()) return "a fused program";
+  if (names.front() == names.back()) return "the fused program of '" + names.front() + "'";
+  return "the fused program from '" + names.front() + "' to '" + names.back() + "'";
+}
+
+/// Some of the numbers that differ from key to key at one place.
+std::string numbers_at(std::span<const ProgramCache::Key> keys, std::size_t place) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::int64_t> numbers;
+  for (const auto& key : keys) {
+    if (std::ranges::find(numbers, key[place]) == numbers.end()) numbers.push_back(key[place]);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, numbers.size()); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
+  return numbers.size() > kShown ? text + ", ..." : text;
+}
+
+/// What differs between keys: a size, where they are of tensors of one rank, or the integers, which keys do
+/// not hold.
+std::string what_differs(std::span<const ProgramCache::Key> keys, std::size_t tensors) {
+  const auto differs = [&](std::size_t place) {
+    return std::ranges::any_of(keys, [&](const auto& key) { return key[place] != keys.front()[place]; });
+  };
+  if (std::ranges::any_of(keys, [&](const auto& key) { return key.size() != keys.front().size(); }))
+    return "the ranks of its tensors change";
+  if (differs(0)) return "the count of threads changes (" + numbers_at(keys, 0) + ")";
+  std::size_t place = 1;
+  for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
+    const auto rank = static_cast<std::size_t>(keys.front()[place++]);
+    for (std::size_t d = 0; d < 2 * rank; ++d, ++place) {
+      if (!differs(place)) continue;
+      const std::string what = d < rank ? "the size of dimension " : "the stride of dimension ";
+      return what + std::to_string(d % rank) + " of its tensor " + std::to_string(tensor) + " changes (" +
+             numbers_at(keys, place) + ")";
+    }
+  }
+  return "the integers from which it computes shapes change";
+}
+
 }  // namespace
 
-LoadedProgram::LoadedProgram(Model model) : model_(std::move(model)), cache_(kCompiledPrograms) {
+LoadedProgram::LoadedProgram(Model model, Tell tell)
+    : model_(std::move(model)), cache_(kCompiledPrograms), tell_(std::move(tell)) {
   validate(model_);
   legal_ = legalized(model_, has_exact_int8_sums());
   const auto float_weights = [](const Model& counted) {
@@ -80,11 +125,25 @@ std::shared_ptr<const CompiledProgram> LoadedProgram::compiled(std::span<const I
                                                                int threads) {
   check(inputs, integers);
   thread_local ProgramCache::Key key;
-  write_key(inputs, integers, threads, key);
+  write_key(inputs, threads, key);
+  bool is_new = false;
   const auto build = [&] {
+    is_new = true;
     return std::make_shared<const CompiledProgram>(legal_, views_of(inputs), integers, threads, weights_);
   };
-  return cache_.get(key, std::cref(build));
+  const auto fits = [&](const ProgramCache::Built& program) { return program->fits(integers); };
+  auto program = cache_.get(key, std::cref(fits), std::cref(build));
+  if (is_new && tell_) tell_if_useless();
+  return program;
+}
+
+void LoadedProgram::tell_if_useless() {
+  const auto keys = cache_.keys_if_useless();
+  if (keys.empty()) return;
+  tell_(layers_of(model_.program) + " is compiled anew for nearly every call, since " +
+        what_differs(keys, model_.program.inputs.size()) + ": " + std::to_string(kCompiledPrograms) +
+        " compiled programs are kept, so that calls are fast where no more come in turns; pad what differs "
+        "to a few sizes");
 }
 
 std::string profile_json(std::span<const StepTime> times) {

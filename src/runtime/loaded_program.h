@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,8 +24,12 @@ struct InputTensor {
 /// Safe to be called from several threads.
 class LoadedProgram {
  public:
-  /// Validates the model; without exact int8 sums, operations that could saturate run in float.
-  explicit LoadedProgram(Model model);
+  /// Takes a sentence for people.
+  using Tell = std::function<void(const std::string& sentence)>;
+
+  /// Validates the model; without exact int8 sums, operations that could saturate run in float. `tell` hears
+  /// once if calls bring ever new shapes, so that each compiles the program.
+  explicit LoadedProgram(Model model, Tell tell = {});
 
   /// What runs tensors like these with these integers. Throws ProgramError if they do not fit.
   std::shared_ptr<const CompiledProgram> compiled(std::span<const InputTensor> inputs,
@@ -38,12 +43,14 @@ class LoadedProgram {
 
  private:
   void check(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers) const;
+  void tell_if_useless();
 
   Model model_;
   Model legal_;
   int float_operations_ = 0;
   PackedWeights weights_{};
   ProgramCache cache_;
+  Tell tell_;
 };
 
 /// The times of the steps as JSON: a list of {"operation", "kind", "name", "implementation", "shape",

@@ -76,19 +76,21 @@ at::Tensor readable(const at::Tensor& tensor, std::size_t index) {
 class ProgramClass : public torch::CustomClassHolder {
  public:
   ProgramClass(const std::string& operations, Tensors constants)
-      : constants_(std::move(constants)), program_(model_of(operations, constants_)) {}
+      : constants_(std::move(constants)),
+        program_(model_of(operations, constants_),
+                 [](const std::string& sentence) { TORCH_WARN(sentence); }) {}
 
   Tensors forward(const Tensors& tensors, const Numbers& integers) {
     const Call call(program_, tensors, integers);
-    call.program->run(call.inputs, call.outputs);
+    call.program->run(call.inputs, call.outputs, integers);
     return call.returned;
   }
 
   /// The times of the steps of the last of `calls` calls, as JSON.
   std::string profile(const Tensors& tensors, const Numbers& integers, std::int64_t calls) {
     const Call call(program_, tensors, integers);
-    for (std::int64_t i = 1; i < calls; ++i) call.program->run(call.inputs, call.outputs);
-    return profile_json(call.program->profile(call.inputs, call.outputs));
+    for (std::int64_t i = 1; i < calls; ++i) call.program->run(call.inputs, call.outputs, integers);
+    return profile_json(call.program->profile(call.inputs, call.outputs, integers));
   }
 
   std::string operations() const { return to_json(program_.model().program); }

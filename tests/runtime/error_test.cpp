@@ -89,7 +89,8 @@ TEST(Errors, NameTheTensorOfACallThatDoesNotFit) {
   EXPECT_EQ(fault_of_call(zeros({1, 3, 8, 8})), "");
   EXPECT_THAT(fault_of_call(zeros({1, 3, 8, 8}, Dtype::U8)), HasSubstr("tensor 0 is u8: give one of f32"));
   EXPECT_THAT(fault_of_call(zeros({1, 4, 8, 8})), HasSubstr("its input has 4 channels, and its weight 3"));
-  EXPECT_THAT(fault_of_call(zeros({0, 3, 8, 8})), HasSubstr("tensor 0 is [0, 3, 8, 8], which is empty"));
+  EXPECT_THAT(fault_of_call(zeros({1, 3, 0, 8})),
+              HasSubstr("it has [1, 3, 0, 8], in which more than the batch is empty"));
   EXPECT_THAT(fault_of_call(zeros({3, 8, 8})), HasSubstr("operation 1 (convolution)"));
 }
 

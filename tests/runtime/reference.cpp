@@ -128,8 +128,9 @@ class Interpreter {
   }
 
   [[nodiscard]] Real compute(const Operation& operation) const {
-    const Real& input = real(operation.inputs[0]);
     Real output = zeros(shape(operation.output));
+    if (operation.kind == Kind::Number) return {{}, {static_cast<double>(operation.number.number)}};
+    const Real& input = real(operation.inputs[0]);
     switch (operation.kind) {
       case Kind::Convert:
       case Kind::Activation:
@@ -272,6 +273,8 @@ class Interpreter {
       case Kind::ResizeBilinear:
         resize(operation, input, output);
         break;
+      case Kind::Number:
+        break;
     }
     return output;
   }
@@ -391,6 +394,7 @@ class Interpreter {
     const auto axis = axis_of(operation, output.sizes.size());
     std::int64_t first = 0;
     for (const int input : operation.inputs) {
+      if (shape(input) == Shape{0}) continue;
       for_each_index(shape(input), [&](Shape index) {
         const double number = real(input).at(index);
         index[axis] += first;

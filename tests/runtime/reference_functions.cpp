@@ -110,7 +110,9 @@ void reference_reduction(const Operation& operation, const Real& input, Real& ou
   constexpr auto kInfinity = std::numeric_limits<double>::infinity();
   const bool largest = operation.kind == Kind::Amax;
   const bool smallest = operation.kind == Kind::Amin;
-  std::ranges::fill(output.numbers, largest ? -kInfinity : smallest ? kInfinity : 0);
+  const bool has_no_mean = operation.kind == Kind::Mean && input.numbers.empty();
+  const double nothing = has_no_mean ? std::numeric_limits<double>::quiet_NaN() : 0;
+  std::ranges::fill(output.numbers, largest ? -kInfinity : smallest ? kInfinity : nothing);
   const double share = operation.kind == Kind::Mean ? static_cast<double>(elements_of(output.sizes)) /
                                                           static_cast<double>(elements_of(input.sizes))
                                                     : 1;
@@ -154,6 +156,7 @@ std::vector<double> attention_shares(const Operation& operation, const Real& que
     if (mask != nullptr) score += broadcast_at(*mask, index);
     shares.push_back(operation.causal && k > row ? -kInfinity : score);
   }
+  if (shares.empty()) return shares;
   const double most = *std::ranges::max_element(shares);
   double sum = 0;
   for (auto& share : shares) sum += share = std::exp(share - most);

@@ -124,10 +124,11 @@ std::shared_ptr<const CompiledProgram> compile(LoadedProgram& program, const std
 
 std::vector<Tensor> run(LoadedProgram& program, const std::vector<Tensor>& inputs, int threads,
                         const Shape& integers) {
-  return run(*compile(program, inputs, threads, integers), inputs);
+  return run(*compile(program, inputs, threads, integers), inputs, integers);
 }
 
-std::vector<Tensor> run(const CompiledProgram& compiled, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> run(const CompiledProgram& compiled, const std::vector<Tensor>& inputs,
+                        const Shape& integers) {
   std::vector<std::shared_ptr<void>> memory;
   std::vector<const void*> read;
   std::vector<void*> written;
@@ -136,7 +137,7 @@ std::vector<Tensor> run(const CompiledProgram& compiled, const std::vector<Tenso
     const auto bytes = elements_of(compiled.output_shapes()[i]) * bytes_of(compiled.output_dtypes()[i]);
     written.push_back(memory.emplace_back(aligned_memory(static_cast<std::size_t>(bytes))).get());
   }
-  compiled.run(read, written);
+  compiled.run(read, written, integers);
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < written.size(); ++i) {
     outputs.push_back(tensor_of(written[i], compiled.output_dtypes()[i], compiled.output_shapes()[i]));

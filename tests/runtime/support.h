@@ -64,7 +64,8 @@ void add_weights(Random& random, Writer& writer, Operation& operation, const Sha
 /// Calls the program with contiguous tensors.
 std::vector<Tensor> run(LoadedProgram& program, const std::vector<Tensor>& inputs, int threads = 1,
                         const Shape& integers = {});
-std::vector<Tensor> run(const CompiledProgram& compiled, const std::vector<Tensor>& inputs);
+std::vector<Tensor> run(const CompiledProgram& compiled, const std::vector<Tensor>& inputs,
+                        const Shape& integers = {});
 std::shared_ptr<const CompiledProgram> compile(LoadedProgram& program, const std::vector<Tensor>& inputs,
                                                int threads = 1, const Shape& integers = {});
 

@@ -63,6 +63,8 @@ TEST(Cache, KeepsShapesAndCountsOfThreadsApartAndIsBounded) {
   EXPECT_EQ(program.compiled_programs(), 16U);
 }
 
+bool fits(const ProgramCache::Built& /*program*/) { return true; }
+
 /// A cache whose programs are no programs; counts what is built.
 struct CountedCache {
   ProgramCache cache{2};
@@ -70,7 +72,7 @@ struct CountedCache {
 
   void get(std::int64_t key) {
     const std::int64_t keys[] = {key};
-    (void)cache.get(keys, [this] {
+    (void)cache.get(keys, fits, [this] {
       ++built;
       return ProgramCache::Built();
     });
@@ -94,7 +96,7 @@ TEST(Cache, BuildsAProgramWhileAnotherIsBeingBuilt) {
   std::latch second_is_built(1);
   const auto get = [&](std::int64_t key, const std::function<void()>& while_building) {
     const std::int64_t keys[] = {key};
-    (void)cache.get(keys, [&] {
+    (void)cache.get(keys, fits, [&] {
       while_building();
       return ProgramCache::Built();
     });

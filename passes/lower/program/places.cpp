@@ -30,7 +30,9 @@ bool concat(const Call& call) {
 
 bool reshape(const Call& call) {
   const auto shape = call.program.extents(call.node->input(1));
-  return shape && call.move({.kind = Kind::Reshape, .shape = *shape});
+  // A 0 that is written means another thing in a program.
+  const bool fits = shape && std::ranges::find(*shape, Extent(0)) == shape->end();
+  return fits && call.move({.kind = Kind::Reshape, .shape = *shape});
 }
 bool permute(const Call& call) {
   const auto order = call.shape("dims");

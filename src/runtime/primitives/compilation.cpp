@@ -13,8 +13,8 @@ namespace {
 std::size_t at(int value) { return static_cast<std::size_t>(value); }
 
 bool same_view(const View& a, const View& b) {
-  return same_quantization(a, b) && a.buffer == b.buffer && a.offset == b.offset && a.sizes == b.sizes &&
-         same_strides(a.sizes, a.strides, b.strides);
+  return same_quantization(a, b) && a.buffer == b.buffer && a.offset == b.offset && a.moves == b.moves &&
+         a.sizes == b.sizes && same_strides(a.sizes, a.strides, b.strides);
 }
 
 }  // namespace
@@ -290,7 +290,9 @@ View Compilation::quantized_like(const View& input, const View& place) {
 void Compilation::deliver(int value, const View& view) {
   views_[at(value)] = view;
   const auto& place = reserved(value);
-  if (place && (place->buffer != view.buffer || place->offset != view.offset)) add_copy(view, *place);
+  const bool is_there =
+      place && place->buffer == view.buffer && place->offset == view.offset && view.moves.empty();
+  if (place && !is_there) add_copy(view, *place);
 }
 
 bool Compilation::is_last_use(const View& view) const {
@@ -373,7 +375,9 @@ void Compilation::add_primitive(const dnnl::primitive_desc_base& descriptor, con
 }
 
 Operand Compilation::operand(int argument, const View& view, const dnnl::memory::desc& desc) const {
-  return {view.buffer, view.offset * bytes_of(view.dtype), argument, desc};
+  Operand operand{view.buffer, view.offset * bytes_of(view.dtype), argument, desc, view.moves};
+  for (auto& move : operand.moves) move.stride *= bytes_of(view.dtype);
+  return operand;
 }
 
 Operand Compilation::constant_operand(int argument, std::shared_ptr<const void> data,
@@ -403,6 +407,7 @@ void Compilation::finish() {
   begin(program().operations.empty() ? 0 : program().operations.size() - 1);
   for (std::size_t i = 0; i < program().outputs.size(); ++i) {
     const int value = program().outputs[i];
+    if (elements_of(shape(value)) == 0) continue;
     const auto buffer = std::ranges::find_if(buffers, [&](const Buffer& candidate) {
       return candidate.place == Place::Output && candidate.index == static_cast<int>(i);
     });

@@ -31,6 +31,7 @@ struct Operand {
   std::int64_t offset = 0;
   int argument = 0;           ///< of a primitive
   dnnl::memory::desc desc{};  ///< of a primitive
+  std::vector<Move> moves{};  ///< their strides count bytes
 };
 
 /// One primitive of oneDNN, or one kernel of ours.

@@ -30,7 +30,7 @@ class Planner {
     const int value = compilation_.operation().output;
     const bool read_here =
         std::ranges::any_of(inputs_, [&](const View& input) { return input.buffer == view.buffer; });
-    return !compilation_.reserved(value) && !read_here && view.dtype == output_.dtype &&
+    return !compilation_.reserved(value) && !read_here && view.moves.empty() && view.dtype == output_.dtype &&
            view.sizes == output_.sizes && same_strides(view.sizes, view.strides, output_.strides) &&
            compilation_.is_last_use(view);
   }

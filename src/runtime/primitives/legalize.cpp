@@ -33,16 +33,16 @@ bool is_mixed_product(const Model& model, const Operation& operation) {
 
 /// Does a view write what it moves with another dtype, scale or zero point?
 bool converts(const Model& model, const Operation& operation) {
+  if (!is_view(operation.kind)) return false;
   const auto& input = model.program.values[static_cast<std::size_t>(operation.inputs[0])];
   const auto& output = model.program.values[static_cast<std::size_t>(operation.output)];
-  return is_view(operation.kind) && (input.dtype != output.dtype || input.scale != output.scale ||
-                                     input.zero_point != output.zero_point);
+  return input.dtype != output.dtype || input.scale != output.scale || input.zero_point != output.zero_point;
 }
 
 /// Does it multiply float numbers by float numbers?
 bool is_float_product(const Model& model, const Operation& operation) {
-  const auto dtype = model.program.values[static_cast<std::size_t>(operation.inputs[0])].dtype;
-  return is_product(operation.kind) && !is_int8(dtype);
+  if (!is_product(operation.kind)) return false;
+  return !is_int8(model.program.values[static_cast<std::size_t>(operation.inputs[0])].dtype);
 }
 
 /// Do the last positions of a transposed convolution lie where no input adds to them? There oneDNN gets zero

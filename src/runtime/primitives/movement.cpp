@@ -105,7 +105,9 @@ bool build_slice(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View input = compilation.view(operation.inputs[0]);
   const auto axis = axis_of(operation, input.sizes.size());
-  View part = part_of(input, compilation.shape(operation.output), axis, operation.begin.number);
+  const bool moves = operation.begin.is_computed();
+  View part = part_of(input, compilation.shape(operation.output), axis, moves ? 0 : operation.begin.number);
+  if (moves) part.moves.push_back({static_cast<std::size_t>(operation.begin.integer), input.strides[axis]});
   part.strides[axis] *= operation.step;
   compilation.deliver(operation.output, part);
   return true;

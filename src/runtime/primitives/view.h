@@ -9,6 +9,14 @@
 /// Where a value lies while a compiled program runs.
 namespace tsq::runtime {
 
+/// The place at which moving slice `slice` begins in a call, times `stride`.
+struct Move {
+  std::size_t slice = 0;
+  std::int64_t stride = 0;
+
+  friend bool operator==(const Move&, const Move&) = default;
+};
+
 /// A tensor of any strides inside of a buffer. Offset and strides count elements.
 struct View {
   Dtype dtype = Dtype::F32;
@@ -18,6 +26,7 @@ struct View {
   Shape strides{};
   int buffer = -1;
   std::int64_t offset = 0;
+  std::vector<Move> moves{};  ///< what each call adds to the offset
 };
 
 Shape row_major_strides(const Shape& sizes);

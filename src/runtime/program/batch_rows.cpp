@@ -169,7 +169,7 @@ class Follower {
 }  // namespace
 
 std::optional<BatchRows> batch_rows(const ResolvedModel& resolved) {
-  std::set<std::int64_t> tried{1};
+  std::set<std::int64_t> tried{0, 1};
   for (const int input : resolved.model.program.inputs) {
     const auto& shape = resolved.shapes[static_cast<std::size_t>(input)];
     if (shape.empty() || !tried.insert(shape[0]).second) continue;

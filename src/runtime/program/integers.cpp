@@ -1,5 +1,7 @@
 #include "runtime/program/integers.h"
 
+#include <algorithm>
+
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
 
@@ -26,11 +28,24 @@ std::optional<std::int64_t> result_of(IntegerKind kind, std::int64_t left, std::
       return floor_division(left, right);
     case IntegerKind::Remainder:
       return right == -1 ? 0 : left - floor_division(left, right) * right;
+    case IntegerKind::Minimum:
+      return std::min(left, right);
+    case IntegerKind::Maximum:
+      return std::max(left, right);
+    case IntegerKind::Index:
+    case IntegerKind::Border:
+      return left < 0 ? left + right : left;
     case IntegerKind::Given:
     case IntegerKind::Size:
       break;
   }
   return std::nullopt;
+}
+
+/// Is there such a place in a dimension, or such a border between two?
+bool is_within(IntegerKind kind, std::int64_t left, std::int64_t right) {
+  if (kind == IntegerKind::Index) return -right <= left && left < right;
+  return kind != IntegerKind::Border || (-right <= left && left <= right);
 }
 
 }  // namespace
@@ -55,6 +70,10 @@ std::int64_t Integers::computed(int row, const Integer& integer) {
   const auto right = number_of(integer.right);
   const bool divides = integer.kind == IntegerKind::FloorDivide || integer.kind == IntegerKind::Remainder;
   if (divides && right == 0) fail(row, "it divides by 0");
+  if (!is_within(integer.kind, left, right)) {
+    throw ProgramError("the call", "index " + std::to_string(left) + " is out of range",
+                       "the dimension has the size " + std::to_string(right));
+  }
   const auto result = result_of(integer.kind, left, right);
   if (!result) fail(row, "it leaves 64 bits");
   return *result;

@@ -23,6 +23,7 @@ constexpr auto kWeight = static_cast<Attributes>(OptionalWeight);
 constexpr Attributes kEmbedding = OptionalWeight | Scales | Bias;
 constexpr auto kAxes = static_cast<Attributes>(Axes);
 constexpr auto kSize = static_cast<Attributes>(Size);
+constexpr auto kNumber = static_cast<Attributes>(Number);
 
 // clang-format off
 constexpr std::array kOperations{
@@ -75,6 +76,7 @@ constexpr std::array kOperations{
     OperationRow{Kind::Slice,                 "slice",                   1, Axis | Range,    PostOpsAllowed::None},
     OperationRow{Kind::ResizeNearest,         "resize_nearest",          1, kSize,           PostOpsAllowed::None},
     OperationRow{Kind::ResizeBilinear,        "resize_bilinear",         1, kSize,           PostOpsAllowed::None},
+    OperationRow{Kind::Number,                "number",                  0, kNumber,         PostOpsAllowed::Functions},
 };
 // clang-format on
 
@@ -113,6 +115,10 @@ constexpr std::array kIntegers{
     IntegerRow{IntegerKind::Multiply, "multiply"},
     IntegerRow{IntegerKind::FloorDivide, "floor_divide"},
     IntegerRow{IntegerKind::Remainder, "remainder"},
+    IntegerRow{IntegerKind::Minimum, "minimum"},
+    IntegerRow{IntegerKind::Maximum, "maximum"},
+    IntegerRow{IntegerKind::Index, "index"},
+    IntegerRow{IntegerKind::Border, "border"},
 };
 
 }  // namespace
@@ -146,6 +152,7 @@ Extents extents_of(const Operation& operation) {
   extents.insert(extents.end(), operation.size.begin(), operation.size.end());
   extents.push_back(operation.begin);
   extents.push_back(operation.end);
+  extents.push_back(operation.number);
   return extents;
 }
 

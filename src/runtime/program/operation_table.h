@@ -36,6 +36,7 @@ enum class Attribute : std::uint32_t {
   Causal = 1U << 22U,
   Recurrent = 1U << 23U,
   Scales = 1U << 24U,
+  Number = 1U << 25U,
 };
 
 /// A set of attributes.

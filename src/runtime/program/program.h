@@ -54,6 +54,10 @@ enum class IntegerKind : std::uint8_t {
   Multiply,
   FloorDivide,  ///< rounds down, as Python does
   Remainder,    ///< has the sign of the divisor, as in Python
+  Minimum,
+  Maximum,
+  Index,   ///< the place `left` of a dimension of `right`, counted from the end if negative; an error outside
+  Border,  ///< the same between two places, or at the end
 };
 
 /// A number that each call computes from its integers and from the sizes of tensors.
@@ -154,6 +158,7 @@ enum class Kind : std::uint8_t {
   Slice,
   ResizeNearest,
   ResizeBilinear,
+  Number,  ///< a tensor of no dimensions: `number`, then its post-ops
 };
 
 /// One row of the flat list. Which members a kind reads stands in operation_table.cpp; those of spatial
@@ -204,6 +209,7 @@ struct Operation {
   double fill = 0;
   Extents size{};                       ///< of a resized image or an adaptive pool
   std::vector<double> scale_factors{};  ///< used where `size` is empty
+  Extent number{};
 
   std::string name{};  ///< of the layer that it computes, for people
 

@@ -86,6 +86,7 @@ void for_each_attribute(const Visit& visit) {
   visit("axes", &Operation::axes, Axes);
   visit("keep_dims", &Operation::keep_dims, Axes);
   visit("fill", &Operation::fill, Fill);
+  visit("number", &Operation::number, Number);
 }
 
 Json to_json(const Value& value) {

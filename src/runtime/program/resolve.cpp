@@ -16,6 +16,7 @@ class Resolver {
  public:
   Resolver(const Model& model, std::span<const std::int64_t> integers)
       : original_(model),
+        of_call_(rows_of_call(model.program)),
         resolved_{.model = model, .shapes = std::vector<Shape>(model.program.values.size())},
         integers_(model.program, integers, resolved_.shapes) {}
   Resolver(const Resolver&) = delete;
@@ -29,9 +30,13 @@ class Resolver {
     for (std::size_t i = 0; i < inputs.size(); ++i) take_input(i, inputs[i]);
     for (std::size_t i = 0; i < original_.program.operations.size(); ++i) {
       auto& operation = resolved_.model.program.operations[i];
-      make_plain(operation);
       where_ = name_of_operation(original_.program, i);
+      make_plain(operation);
       lower(operation);
+      if (is_moving(original_.program.operations[i])) {
+        operation.begin.integer = static_cast<int>(resolved_.moving.size());
+        resolved_.moving.push_back(i);
+      }
       resolved_.shapes[at(operation.output)] = shape_of(original_, i, operation, resolved_.shapes);
     }
     return std::move(resolved_);
@@ -41,19 +46,51 @@ class Resolver {
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   void take_input(std::size_t index, const Shape& shape) {
-    if (elements_of(shape) == 0) {
-      throw ProgramError("the call",
-                         "tensor " + std::to_string(index) + " is " + to_text(shape) + ", which is empty",
-                         "give one with elements");
-    }
     resolved_.shapes[at(original_.program.inputs[index])] = shape;
   }
 
   void make_plain(Operation& operation) {
+    if (operation.kind == Kind::Reshape) keep_written_zeros(operation);
     for (auto& extent : operation.shape) extent = integers_.number_of(extent);
     for (auto& extent : operation.size) extent = integers_.number_of(extent);
     operation.begin = integers_.number_of(operation.begin);
     operation.end = integers_.number_of(operation.end);
+    operation.number = integers_.number_of(operation.number);
+  }
+
+  [[nodiscard]] bool is_moving(const Operation& written) const {
+    const auto moves = [&](const Extent& extent) {
+      return extent.is_computed() && of_call_[at(extent.integer)];
+    };
+    return written.kind == Kind::Slice && (moves(written.begin) || moves(written.end));
+  }
+
+  /// A 0 that is written keeps the input's size; one that a call computes is a dimension without elements.
+  /// What is left for -1 is found beside sizes that are kept, which may be empty.
+  void keep_written_zeros(Operation& operation) const {
+    const auto& input = input_of(operation);
+    Shape others = input;
+    std::int64_t known = 1;
+    bool keeps = false;
+    for (std::size_t d = 0; d < operation.shape.size(); ++d) {
+      auto& extent = operation.shape[d];
+      if (extent.is_computed()) {
+        known = 0;
+      } else if (extent.number != 0) {
+        known *= extent.number == -1 ? 1 : extent.number;
+      } else if (d < input.size()) {
+        extent = input[d];
+        others[d] = 1;
+        keeps = true;
+      } else {
+        throw ProgramError(
+            where_, "its shape keeps dimension " + std::to_string(d) + ", which " + to_text(input) + " lacks",
+            "call the program with shapes like those that it was made for");
+      }
+    }
+    const auto open = std::ranges::find(operation.shape, Extent(-1));
+    const bool is_known = keeps && known > 0 && open != operation.shape.end();
+    if (is_known && elements_of(others) % known == 0) *open = elements_of(others) / known;
   }
 
   [[nodiscard]] const Shape& input_of(const Operation& operation) const {
@@ -135,7 +172,7 @@ class Resolver {
       if (shape[axis] == 1) shape.erase(place(axis));
     } else if (operation.kind == Kind::Unflatten) {
       const auto axis = axis_within(operation.axis, rank);
-      const auto parts = numbers_of(operation.shape);
+      const auto parts = parts_of(shape[axis], numbers_of(operation.shape));
       shape.erase(place(axis));
       shape.insert(place(axis), parts.begin(), parts.end());
     } else {
@@ -146,6 +183,21 @@ class Resolver {
     }
     operation.kind = Kind::Reshape;
     operation.shape.assign(shape.begin(), shape.end());
+  }
+
+  /// Into how many a dimension is divided, where one of the numbers may be -1.
+  [[nodiscard]] Shape parts_of(std::int64_t size, Shape parts) const {
+    const auto open = std::ranges::find(parts, -1);
+    if (open == parts.end()) return parts;
+    *open = 1;
+    const auto known = elements_of(parts);
+    if (known <= 0 || size % known != 0) {
+      throw ProgramError(where_,
+                         std::to_string(size) + " is not divided into parts of " + std::to_string(known),
+                         "call the program with shapes like those that it was made for");
+    }
+    *open = size / known;
+    return parts;
   }
 
   /// -1 keeps the input's size, counted from the last dimension.
@@ -173,37 +225,60 @@ class Resolver {
   void lower_to_pool(Operation& operation) const {
     const auto& input = input_of(operation);
     if (input.size() != operation.size.size() + 2) return;  // its shape is refused
+    const bool average = operation.kind == Kind::AdaptiveAvgPool;
+    const bool one = std::ranges::all_of(operation.size, [](const Extent& size) { return size.number == 1; });
+    if (average && one) {
+      operation.kind = Kind::GlobalAvgPool;
+      return;
+    }
+    if (elements_of(input) == 0) return;
     Shape kernel;
     for (std::size_t d = 0; d < operation.size.size(); ++d) {
       const auto size = operation.size[d].number;
       if (size <= 0 || input[d + 2] % size != 0) return;
       kernel.push_back(input[d + 2] / size);
     }
-    const bool average = operation.kind == Kind::AdaptiveAvgPool;
-    const bool one = std::ranges::all_of(operation.size, [](const Extent& size) { return size.number == 1; });
-    operation.kind = !average ? Kind::MaxPool : one ? Kind::GlobalAvgPool : Kind::AvgPool;
+    operation.kind = average ? Kind::AvgPool : Kind::MaxPool;
     operation.kernel = kernel;
     operation.stride = kernel;
   }
 
-  /// PyTorch's rule: negative numbers count from the end, and what lies outside is moved to the border.
   void clamp_range(Operation& operation) const {
     const auto& input = input_of(operation);
     const auto size = input[axis_within(operation.axis, input.size())];
-    const auto clamped = [size](std::int64_t number, std::int64_t lowest) {
-      return std::clamp(number < 0 ? number + size : number, lowest, size);
-    };
-    operation.begin = clamped(operation.begin.number, 0);
-    operation.end = clamped(operation.end.number, operation.begin.number);
+    const auto range = clamped_range(operation.begin.number, operation.end.number, size);
+    operation.begin = range.begin;
+    operation.end = range.end;
   }
 
   const Model& original_;
+  std::vector<bool> of_call_;
   ResolvedModel resolved_;
   Integers integers_;
   std::string where_{};
 };
 
 }  // namespace
+
+Range clamped_range(std::int64_t begin, std::int64_t end, std::int64_t size) {
+  const auto clamped = [size](std::int64_t number, std::int64_t lowest) {
+    return std::clamp(number < 0 ? number + size : number, lowest, size);
+  };
+  const auto first = clamped(begin, 0);
+  return {first, clamped(end, first)};
+}
+
+std::vector<bool> rows_of_call(const Program& program) {
+  std::vector<bool> of_call;
+  const auto is_of_call = [&](const Extent& extent) {
+    return extent.is_computed() && of_call[static_cast<std::size_t>(extent.integer)];
+  };
+  for (const auto& integer : program.integers) {
+    of_call.push_back(integer.kind == IntegerKind::Given || is_of_call(integer.left) ||
+                      is_of_call(integer.right));
+  }
+  return of_call;
+}
 
 ResolvedModel resolve(const Model& model, std::span<const Shape> inputs,
                       std::span<const std::int64_t> integers) {

@@ -18,6 +18,13 @@ void require_lengths(const Asked& asked, std::size_t dimensions) {
   }
 }
 
+/// Only the batch, or with it the channels, of an image may have no elements. From `first` on none may.
+void require_elements(const Asked& asked, const Shape& shape, std::size_t first) {
+  const bool all = std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(first), shape.end(),
+                               [](auto size) { return size > 0; });
+  asked.require(all, "it has " + to_text(shape) + ", in which more than the batch is empty");
+}
+
 std::int64_t window_positions(std::int64_t padded, std::int64_t kernel, std::int64_t stride,
                               std::int64_t dilation) {
   const auto free = padded - dilation * (kernel - 1) - 1;
@@ -36,6 +43,7 @@ Shape convolution(const Asked& asked) {
                                           " channels, and its weight " + std::to_string(channels));
   const auto dimensions = input.size() - 2;
   require_lengths(asked, dimensions);
+  require_elements(asked, input, 1);
   const auto stride = spatial(operation.stride, dimensions, 1);
   const auto dilation = spatial(operation.dilation, dimensions, 1);
   const auto before = spatial(operation.padding_begin, dimensions, 0);
@@ -48,6 +56,7 @@ Shape convolution(const Asked& asked) {
                          ? (size - 1) * stride[d] - before[d] - after[d] + dilation[d] * (kernel - 1) + 1
                          : window_positions(size + before[d] + after[d], kernel, stride[d], dilation[d]));
   }
+  require_elements(asked, output, 1);
   return output;
 }
 
@@ -97,6 +106,7 @@ Shape recurrent(const Asked& asked) {
   Shape output = asked.input();
   asked.require((output.size() == 2 || output.size() == 3) && output.back() == asked.weight()[1],
                 "its input is " + to_text(output) + ", its weight " + to_text(asked.weight()));
+  asked.require(output.front() > 0, "its input " + to_text(output) + " has no step");
   output.back() = asked.weight()[0] / (lstm ? 4 : 3);
   Shape state = output;
   state.front() = 1;
@@ -109,10 +119,18 @@ Shape recurrent(const Asked& asked) {
 }
 
 Shape concat(const Asked& asked) {
-  Shape output = asked.input();
+  // PyTorch's rule: [0] joins tensors of any shape.
+  const auto is_nothing = [&](int input) {
+    return asked.shapes[static_cast<std::size_t>(input)] == Shape{0};
+  };
+  const auto& inputs = asked.operation().inputs;
+  const auto first = static_cast<std::size_t>(std::ranges::find_if_not(inputs, is_nothing) - inputs.begin());
+  if (first == inputs.size()) return {0};
+  Shape output = asked.input(first);
   const auto axis = axis_of(asked.operation(), output.size());
   asked.require(axis < output.size(), "its axis is none of " + to_text(output));
-  for (std::size_t i = 1; i < asked.operation().inputs.size(); ++i) {
+  for (std::size_t i = first + 1; i < inputs.size(); ++i) {
+    if (is_nothing(inputs[i])) continue;
     Shape other = asked.input(i);
     asked.require(other.size() == output.size(), "its inputs have different ranks");
     const auto size = other[axis];
@@ -127,6 +145,7 @@ Shape pool(const Asked& asked) {
   const auto& operation = asked.operation();
   Shape output = asked.input();
   asked.require(output.size() == operation.kernel.size() + 2, "its input is " + to_text(output));
+  require_elements(asked, output, 1);
   const auto dimensions = operation.kernel.size();
   require_lengths(asked, dimensions);
   const auto stride = operation.stride.empty() ? operation.kernel : operation.stride;
@@ -142,6 +161,7 @@ Shape pool(const Asked& asked) {
     if (operation.ceil_mode && (positions - 1) * stride[d] >= size + before[d]) --positions;
     output[d + 2] = positions;
   }
+  require_elements(asked, output, 1);
   return output;
 }
 
@@ -156,6 +176,7 @@ Shape adaptive_pool(const Asked& asked) {
   Shape output = asked.input();
   const auto sizes = numbers_of(asked.operation().size);
   asked.require(output.size() == sizes.size() + 2 && output.size() <= 5, "its input is " + to_text(output));
+  require_elements(asked, output, asked.operation().kind == Kind::AdaptiveMaxPool ? 1 : 2);
   std::ranges::copy(sizes, output.begin() + 2);
   return output;
 }
@@ -163,8 +184,12 @@ Shape adaptive_pool(const Asked& asked) {
 /// Its axes have been made plain: sorted, counted from the front.
 Shape reduced(const Asked& asked) {
   Shape output;
+  const bool finds = asked.operation().kind == Kind::Amax || asked.operation().kind == Kind::Amin;
   for (std::size_t d = 0; d < asked.input().size(); ++d) {
     const bool gone = std::ranges::binary_search(asked.operation().axes, static_cast<std::int64_t>(d));
+    asked.require(!finds || !gone || asked.input()[d] > 0, "nothing of " + to_text(asked.input()) +
+                                                               " is the largest or smallest in dimension " +
+                                                               std::to_string(d));
     if (!gone) output.push_back(asked.input()[d]);
     if (gone && asked.operation().keep_dims) output.push_back(1);
   }
@@ -220,12 +245,14 @@ Shape resize(const Asked& asked) {
   Shape output = asked.input();
   const auto given = operation.size.empty() ? operation.scale_factors.size() : operation.size.size();
   asked.require(output.size() >= 3 && given == output.size() - 2, "its input is " + to_text(output));
+  require_elements(asked, output, 1);
   for (std::size_t d = 0; d < given; ++d) {
     output[d + 2] = operation.size.empty()
                         ? static_cast<std::int64_t>(
                               std::floor(static_cast<double>(output[d + 2]) * operation.scale_factors[d]))
                         : operation.size[d].number;
   }
+  require_elements(asked, output, 1);
   return output;
 }
 
@@ -299,6 +326,8 @@ Shape output_of(const Asked& asked) {
     case Kind::Softmax:
     case Kind::LogSoftmax:
       return asked.input();
+    case Kind::Number:
+      return {};
     case Kind::Transpose:
     case Kind::Unsqueeze:
     case Kind::Squeeze:
@@ -352,7 +381,7 @@ Shape shape_of(const Model& model, std::size_t index, const Operation& plain,
                const std::vector<Shape>& shapes) {
   const Asked asked{model, index, plain, shapes};
   Shape output = output_of(asked);
-  asked.require(std::ranges::all_of(output, [](auto size) { return size > 0; }),
+  asked.require(std::ranges::all_of(output, [](auto size) { return size >= 0; }),
                 "its output would be " + to_text(output));
   check_post_ops(asked, output);
   return output;

@@ -103,6 +103,7 @@ class Splitter {
     for (std::size_t i = 0; i < before_.size(); ++i) {
       if (!reads(before_[i], value)) continue;
       const bool takes_part = before_[i].kind == Kind::Slice && before_[i].step == 1 &&
+                              !before_[i].begin.is_computed() &&
                               axis_of(before_[i], shape(value).size()) == axis;
       const auto size = before_[i].end.number - before_[i].begin.number;
       taken += size;

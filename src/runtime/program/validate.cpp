@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/program/error.h"
+#include "runtime/program/known_values.h"
 #include "runtime/program/operation_table.h"
 
 namespace tsq::runtime {
@@ -147,9 +148,10 @@ class Checker {
   void check_post_op(const PostOp& post_op, const OperationRow& row) const {
     const bool reads_value = post_op.kind == PostOpKind::Add || post_op.kind == PostOpKind::Mul;
     const bool clamps = post_op.kind == PostOpKind::Relu || post_op.kind == PostOpKind::Clamp;
-    const bool allowed = row.post_ops == PostOpsAllowed::All ||
-                         (row.post_ops == PostOpsAllowed::Functions && !reads_value) ||
-                         (row.post_ops == PostOpsAllowed::Clamps && clamps);
+    const bool is_number = row.kind != Kind::Number || number_after(post_op, 1).has_value();
+    const bool allowed = is_number && (row.post_ops == PostOpsAllowed::All ||
+                                       (row.post_ops == PostOpsAllowed::Functions && !reads_value) ||
+                                       (row.post_ops == PostOpsAllowed::Clamps && clamps));
     if (!allowed) {
       fail("post-op '" + std::string(name_of(post_op.kind)) + "' is none of this kind's",
            "write an operation of its own");
@@ -255,6 +257,8 @@ class Checker {
     const bool moves_rows = is_view(operation.kind) && value(operation.inputs[0]).dtype == Dtype::I64;
     if (writes_rows != moves_rows) fail("not both its input and its output are i64");
     const bool embeds = operation.kind == Kind::Embedding;
+    if (operation.kind == Kind::Number && value(operation.output).dtype != Dtype::F32)
+      fail("its output is not f32");
     for (const int input : operation.inputs) {
       const bool rows = value(input).dtype == Dtype::I64;
       if (rows && !embeds && !moves_rows) fail("it reads an i64 value", "only embeddings and views do");

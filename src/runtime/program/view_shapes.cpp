@@ -24,12 +24,6 @@ Shape broadcast_shape(const Asked& asked, const Shape& a, const Shape& b) {
 Shape shape_of_reshape(const Asked& asked) {
   const auto& input = asked.input();
   Shape output = numbers_of(asked.operation().shape);
-  for (std::size_t d = 0; d < output.size(); ++d) {
-    if (output[d] != 0) continue;
-    asked.require(d < input.size(),
-                  "its shape " + to_text(output) + " keeps a dimension that " + to_text(input) + " lacks");
-    output[d] = input[d];
-  }
   const auto open = std::ranges::find(output, -1);
   if (open != output.end()) {
     *open = 1;
