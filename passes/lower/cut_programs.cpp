@@ -358,6 +358,7 @@ bool cut_programs(Model& model, const PassContext&) {
   write_sizes_of_images(model);
   for (Node* node : ir::nodes_in_order(*model.graph)) unpack_states(model, node);
   read_shapes_early(model);
+  ir::eliminate_dead_code(*model.graph);  // a program would return what it reads
   const bool has_changed = cut_block(model, model.graph->block(), cache);
   ir::eliminate_dead_code(*model.graph);
   return has_changed;

@@ -177,6 +177,150 @@ TEST(CutPrograms, BranchesHaveProgramsOfTheirOwn) {
     EXPECT_LE(steps_between(output(result.module, sample), output(result.reference, sample)), 1.0);
 }
 
+/// Attention as it is mostly written: the last size is what is left, and the divisor is computed from it.
+TEST(CutPrograms, SizesOfHeadsThatAreComputedAreThoseThatAreWritten) {
+  const auto attention = [](const std::string& width, const std::string& scaled) {
+    torch::manual_seed(8);
+    Module model = testing::user_module("Attention");
+    for (const char* name : {"q", "k", "v", "o"}) model.register_module(name, testing::linear(32, 32));
+    const auto heads = [&](const std::string& of) {
+      return "  " + of + " = self." + of + ".forward(x).view(b, t, 4, " + width + ").transpose(1, 2)\n";
+    };
+    model.define(
+        "def forward(self, x):\n"
+        "  b, t, d = x.shape\n" +
+        heads("q") + heads("k") + heads("v") + "  scores = " + scaled +
+        "\n"
+        "  y = torch.softmax(scores, -1) @ v\n"
+        "  return x + self.o.forward(y.transpose(1, 2).reshape(b, t, d))\n");
+    model.eval();
+    return model;
+  };
+  const auto samples = samples_of({2, 16, 32});
+  const Fused written = fused(attention("8", "q @ k.transpose(-1, -2) / 2.8284271247461903"), samples);
+  ASSERT_THAT(operators_of(written.module), ElementsAre("tsq::run"));
+  const std::string product = "q @ k.transpose(-1, -2)";
+  for (const std::string& scaled : {
+           product + " / torch.sqrt(q.shape[-1])",
+           product + " / torch.sqrt(q.size(-1))",
+           product + " / (q.size(-1) ** 0.5)",
+           product + " * (q.size(-1) ** -0.5)",
+           product + " * (1 / torch.sqrt(k.size(-1)))",
+           product + " / torch.sqrt(torch.tensor(q.size(-1)))",
+           product + " / torch.sqrt(torch.tensor(q.size(-1), dtype=6))",
+           product + " / torch.tensor(q.size(-1)).to(6).sqrt()",
+       }) {
+    SCOPED_TRACE(scaled);
+    const Fused computed = fused(attention("-1", scaled), samples);
+    EXPECT_THAT(operators_of(computed.module), ElementsAre("tsq::run"));
+    for (const Sample& sample : {samples[0], Sample{torch::randn({3, 5, 32})}}) {
+      const at::Tensor expected = output(written.module, sample);
+      EXPECT_TRUE(output(computed.module, sample).allclose(expected, 1e-5, 1e-5));
+    }
+  }
+}
+
+/// A number of the call is none of shapes: each of its values would be another compiled program.
+TEST(CutPrograms, NumbersThatAreNotOfShapesStayOutside) {
+  torch::manual_seed(8);
+  Module model = testing::user_module("Divided");
+  model.register_module("first", testing::linear(16, 32));
+  model.register_module("last", testing::linear(32, 8));
+  model.define(
+      "def forward(self, x, steps: int):\n"
+      "  y = torch.relu(self.first.forward(x)) / (steps + 1)\n"
+      "  return self.last.forward(y)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({6, 16}), i});
+  const Fused result = fused(model, samples);
+  EXPECT_THAT(operators_of(result.module), Contains("aten::div"));
+  for (const Sample& sample : samples)
+    EXPECT_LE(steps_between(output(result.module, sample), output(result.reference, sample)), 1.0);
+}
+
+/// A loop whose step reaches programs.
+TEST(CutPrograms, TheStepOfALoopMayLeaveItsTensor) {
+  torch::manual_seed(9);
+  Module model = testing::user_module("Steps");
+  model.register_module("first", testing::linear(16, 32));
+  model.register_module("last", testing::linear(32, 8));
+  model.define(
+      "def forward(self, x, steps: int):\n"
+      "  y = torch.relu(self.first.forward(x))\n"
+      "  s = torch.zeros([x.size(0), 8])\n"
+      "  for i in range(steps):\n"
+      "    s = s + torch.relu(self.last.forward(y[:, i] + y[:, -1 - i] + y.narrow(1, i, 1).squeeze(1)))\n"
+      "  return s\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 40, 16}), 9});
+  const Fused result = fused(model, samples);
+  const Sample longer{samples[0][0], 40};
+  EXPECT_LT(steps_between(output(result.module, longer), output(result.reference, longer)), 40.0);
+  const Sample too_long{samples[0][0], 41};
+  EXPECT_ANY_THROW(output(model, too_long));
+  EXPECT_ANY_THROW(output(result.module, too_long));
+}
+
+/// What a list is taken apart into has to be there, and no more.
+TEST(CutPrograms, PartsThatPyTorchRefusesAreRefused) {
+  for (const std::string parts :
+       {"y.split(4, 1)", "y.chunk(2, 1)", "y.unbind(1)", "torch.split(y, [3, 5], 1)"}) {
+    SCOPED_TRACE(parts);
+    torch::manual_seed(10);
+    Module model = testing::user_module("Parts");
+    model.register_module("first", testing::linear(6, 6));
+    model.register_module("last", testing::linear(6, 6));
+    model.define(
+        "def forward(self, x):\n"
+        "  y = self.first.forward(x)\n"
+        "  a, b = " +
+        parts +
+        "\n"
+        "  return self.last.forward(a[:, :1] if a.dim() > 2 else a) + b.mean()\n");
+    model.eval();
+    const std::int64_t size = parts == "y.unbind(1)" ? 2 : 8;
+    const auto samples = samples_of({2, size, 6});
+    const Fused result = fused(model, samples);
+    for (const std::int64_t other : {std::int64_t{0}, std::int64_t{1}, size - 1, size, size + 1, size + 5}) {
+      SCOPED_TRACE(other);
+      const Sample sample{torch::randn({2, other, 6})};
+      std::optional<std::vector<std::int64_t>> expected;
+      try {
+        expected = output(model, sample).sizes().vec();
+      } catch (const std::exception&) {
+      }
+      std::optional<std::vector<std::int64_t>> got;
+      try {
+        got = output(result.module, sample).sizes().vec();
+      } catch (const std::exception&) {
+      }
+      EXPECT_EQ(got, expected);
+    }
+  }
+}
+
+TEST(CutPrograms, ABatchOfNothingHasNoResults) {
+  torch::manual_seed(11);
+  Module model = testing::user_module("Empty");
+  model.register_module("conv", testing::conv2d(3, 8, 3));
+  model.register_module("pool", testing::max_pool2d());
+  model.register_module("head", testing::linear(8, 10));
+  model.define(
+      "def forward(self, x, rows):\n"
+      "  y = self.pool.forward(torch.relu(self.conv.forward(x)))[rows]\n"
+      "  return torch.softmax(self.head.forward(torch.cat([y, y]).mean([2, 3])), 1)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({4, 3, 12, 12}), torch::arange(4)});
+  const Fused result = fused(model, samples);
+  EXPECT_THAT(operators_of(result.module), Contains("tsq::run"));
+  const at::Tensor none = torch::zeros({0}, at::kLong);
+  for (const Sample& sample : {Sample{samples[0][0], none}, Sample{torch::randn({0, 3, 12, 12}), none}})
+    EXPECT_EQ(output(result.module, sample).sizes(), (std::vector<std::int64_t>{0, 10}));
+}
+
 /// How often a value is rounded to codes.
 std::ptrdiff_t roundings_of(const Module& model) {
   const auto graph = model.get_method("forward").graph();

@@ -41,7 +41,7 @@ struct Call {
     const auto value = constant(name);
     return value && value->isIntList() ? std::optional(value->toIntVector()) : std::nullopt;
   }
-  /// A tensor, or a number as a tensor of one element.
+  /// A tensor, or a number as a tensor of one element: one that is known, or one that each call computes.
   [[nodiscard]] std::optional<int> operand(std::size_t index) const;
   [[nodiscard]] std::optional<int> input(std::size_t index = 0) const {
     return index < node->inputs().size() ? program.tensor(node->input(index)) : std::nullopt;

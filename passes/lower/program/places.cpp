@@ -66,6 +66,13 @@ bool squeeze(const Call& call) {
   return axis && call.move({.kind = Kind::Squeeze, .axis = *axis});
 }
 
+Extent integer(const Call& call, runtime::IntegerKind kind, Extent left, Extent right) {
+  return call.program.integer({.kind = kind, .left = left, .right = right});
+}
+Extent size_of(const Call& call, int input, std::int64_t axis) {
+  return call.program.integer({.kind = runtime::IntegerKind::Size, .value = input, .axis = axis});
+}
+
 /// From `begin` to `end` of an axis.
 int part(const Call& call, int input, std::int64_t axis, const Extent& begin, const Extent& end) {
   return call.program.write(
@@ -81,23 +88,44 @@ bool slice(const Call& call) {
   };
   const auto begin = bound("start", 0);
   const auto end = bound("end", std::numeric_limits<std::int64_t>::max());
-  if (!axis || !begin || !end || call.whole("step") != 1) return false;
-  return call.move({.kind = Kind::Slice, .axis = *axis, .begin = *begin, .end = *end});
+  const auto step = call.whole("step");
+  if (!axis || !begin || !end || !step || *step < 1) return false;
+  return call.move({.kind = Kind::Slice, .axis = *axis, .begin = *begin, .end = *end, .step = *step});
 }
 
-/// One row of an axis, which is gone then.
-int row(const Call& call, int input, std::int64_t axis, std::int64_t index) {
-  const std::int64_t end = index == -1 ? std::numeric_limits<std::int64_t>::max() : index + 1;
-  const int sliced = part(call, input, axis, Extent(index), Extent(end));
+/// Some places in a row, which have to be there.
+bool narrow(const Call& call) {
+  const auto axis = call.whole("dim");
+  const auto length = call.program.extent(call.argument("length"));
+  const auto start = length ? call.program.extent(call.argument("start")) : std::nullopt;
+  const auto input = axis && start ? call.input() : std::nullopt;
+  if (!input || (!length->is_computed() && length->number < 0)) return false;
+  using enum runtime::IntegerKind;
+  const Extent size = size_of(call, *input, *axis);
+  const Extent begin = integer(call, Border, *start, size);
+  const Extent end = integer(call, Border, integer(call, Add, begin, *length), size);
+  return call.move({.kind = Kind::Slice, .axis = *axis, .begin = begin, .end = end});
+}
+
+/// One row of an axis, which is gone then. It has to be there.
+int row(const Call& call, int input, std::int64_t axis, const Extent& index) {
+  using enum runtime::IntegerKind;
+  const Extent begin = integer(call, Index, index, size_of(call, input, axis));
+  const int sliced = part(call, input, axis, begin, integer(call, Add, begin, 1));
   return call.program.write({.kind = Kind::Squeeze, .inputs = {sliced}, .axis = axis},
                             call.program.type_of(input));
 }
 
+/// The size of an axis, which is an error if it is larger than `most`.
+Extent size_within(const Call& call, int input, std::int64_t axis, const Extent& most) {
+  return integer(call, runtime::IntegerKind::Border, size_of(call, input, axis), most);
+}
+
 bool select(const Call& call) {
   const auto axis = call.whole("dim");
-  const auto index = call.whole("index");
-  const auto input = call.input();
-  if (!axis || !index || !input) return false;
+  const auto index = axis ? call.program.extent(call.argument("index")) : std::nullopt;
+  const auto input = index ? call.input() : std::nullopt;
+  if (!input) return false;
   call.program.define(call.node->output(), row(call, *input, *axis, *index));
   return true;
 }
@@ -107,8 +135,15 @@ bool unbind(const Call& call) {
   const auto axis = call.whole("dim");
   const auto input = call.input();
   if (list == nullptr || !axis || !input) return false;
-  for (std::size_t i = 0; i < list->outputs().size(); ++i)
-    call.program.define(list->output(i), row(call, *input, *axis, static_cast<std::int64_t>(i)));
+  const auto count = static_cast<std::int64_t>(list->outputs().size());
+  const Extent all = size_within(call, *input, *axis, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    // The last row is that of the size, so that no row is left over.
+    const Extent index = i + 1 < count ? Extent(i)
+                                       : integer(call, runtime::IntegerKind::Maximum, i,
+                                                 integer(call, runtime::IntegerKind::Subtract, all, 1));
+    call.program.define(list->output(static_cast<std::size_t>(i)), row(call, *input, *axis, index));
+  }
   return true;
 }
 
@@ -127,23 +162,37 @@ bool write_parts(const Call& call, const std::vector<std::pair<Extent, Extent>>&
 bool split(const Call& call) {
   const Node* list = call.unpacking();
   const auto length = call.whole("split_size");
-  if (list == nullptr || !length) return false;
+  const auto axis = call.whole("dim");
+  const auto input = length && axis ? call.input() : std::nullopt;
+  if (list == nullptr || !input || *length < 1) return false;
+  const auto count = static_cast<std::int64_t>(list->outputs().size());
+  const Extent size = size_within(call, *input, *axis, count * *length);
   std::vector<std::pair<Extent, Extent>> bounds;
-  for (std::size_t i = 0; i < list->outputs().size(); ++i) {
-    const auto begin = static_cast<std::int64_t>(i) * *length;
-    bounds.emplace_back(begin, begin + *length);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto begin = i * *length;
+    // There is a first part of nothing, but no other.
+    bounds.emplace_back(i == 0 ? Extent(0) : integer(call, runtime::IntegerKind::Index, begin, size),
+                        begin + *length);
   }
+  bounds.back().second = size;
   return write_parts(call, bounds);
 }
 bool split_with_sizes(const Call& call) {
   const auto lengths = call.shape("split_sizes");
-  if (!lengths) return false;
+  const auto axis = call.whole("dim");
+  const auto input = lengths && axis ? call.input() : std::nullopt;
+  if (!input || lengths->empty()) return false;
   std::vector<std::pair<Extent, Extent>> bounds;
   std::int64_t begin = 0;
   for (const std::int64_t length : *lengths) {
     bounds.emplace_back(begin, begin + length);
     begin += length;
   }
+  // Together they are the axis, no more and no less.
+  const Extent size = size_within(call, *input, *axis, begin);
+  bounds.back().first = integer(call, runtime::IntegerKind::Subtract,
+                                integer(call, runtime::IntegerKind::Border, begin, size), lengths->back());
+  bounds.back().second = size;
   return write_parts(call, bounds);
 }
 /// As many parts as are wanted, of one length that is rounded up.
@@ -154,16 +203,15 @@ bool chunk(const Call& call) {
   if (list == nullptr || !axis || !input) return false;
   const auto count = static_cast<std::int64_t>(list->outputs().size());
   if (call.whole("chunks") != count) return false;
-  const auto integer = [&](runtime::IntegerKind kind, Extent left, Extent right) {
-    return call.program.integer({.kind = kind, .left = left, .right = right});
-  };
   using enum runtime::IntegerKind;
-  const Extent size = call.program.integer({.kind = Size, .value = *input, .axis = *axis});
-  const Extent length = integer(FloorDivide, integer(Add, size, count - 1), count);
+  const Extent size = size_of(call, *input, *axis);
+  const Extent length = integer(call, FloorDivide, integer(call, Add, size, count - 1), count);
   std::vector<std::pair<Extent, Extent>> bounds;
   for (std::int64_t i = 0; i < count; ++i) {
-    bounds.emplace_back(integer(Multiply, length, i), integer(Multiply, length, i + 1));
+    bounds.emplace_back(integer(call, Multiply, length, i), integer(call, Multiply, length, i + 1));
   }
+  // Nothing has as many parts as are wanted, and what is too short for them fewer.
+  bounds.back().first = integer(call, Index, bounds.back().first, integer(call, Maximum, size, 1));
   return write_parts(call, bounds);
 }
 
@@ -192,10 +240,8 @@ bool glu(const Call& call) {
   const auto axis = call.whole("dim");
   const auto input = axis ? call.input() : std::nullopt;
   if (!input) return false;
-  const Extent size =
-      call.program.integer({.kind = runtime::IntegerKind::Size, .value = *input, .axis = *axis});
-  const Extent half =
-      call.program.integer({.kind = runtime::IntegerKind::FloorDivide, .left = size, .right = 2});
+  const Extent size = size_of(call, *input, *axis);
+  const Extent half = integer(call, runtime::IntegerKind::FloorDivide, size, 2);
   const int values = part(call, *input, *axis, Extent(0), half);
   const int gates = part(call, *input, *axis, half, size);
   const int opened = call.program.write(
@@ -237,6 +283,7 @@ constexpr std::array kPlaceRows{
     OperatorRow{"aten::squeeze", squeeze},
     OperatorRow{"aten::slice", slice},
     OperatorRow{"aten::select", select},
+    OperatorRow{"aten::narrow", narrow},
     OperatorRow{"aten::unbind", unbind},
     OperatorRow{"aten::split", split},
     OperatorRow{"aten::split", split_with_sizes},

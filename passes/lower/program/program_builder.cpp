@@ -3,11 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
+#include "operators/dynamic_input.h"
 #include "passes/lower/program/float_values.h"
+#include "passes/lower/program/translations.h"
 
 namespace tsq::passes {
 namespace {
@@ -40,7 +43,8 @@ const Value* ProgramBuilder::resolved(const Value* value) const {
 
 bool ProgramBuilder::is_defined(const Value* value) const {
   value = resolved(value);
-  return tensors_.contains(value) || extents_.contains(value) || sizes_.contains(value);
+  return tensors_.contains(value) || extents_.contains(value) || numbers_.contains(value) ||
+         sizes_.contains(value);
 }
 
 std::optional<c10::IValue> ProgramBuilder::constant(const Value* value) const {
@@ -68,6 +72,11 @@ std::optional<int> ProgramBuilder::read(const Value* value) {
   if (node->kind() == ir::kDequantize && node->input(0)->node()->kind() == ir::kQuantize &&
       rounded_to(node->input(0)->node())) {
     return tensor(node->input(0));
+  }
+  // What a program reads need not be rounded at run time: it computes in real numbers.
+  if (const auto dynamic = operators::dynamic_input(value)) {
+    const auto floats = tensor(dynamic->value);
+    return floats ? floats : std::optional(add_input(dynamic->value, {}));
   }
   runtime::Value type;
   if (node->kind() == ir::kQuantize) {
@@ -132,6 +141,35 @@ std::optional<Extent> ProgramBuilder::extent(const Value* value) {
   program_.given_integers = static_cast<int>(given_.size());
   extents_[value] = extent;
   return extent;
+}
+
+bool ProgramBuilder::is_of_shapes(const Value* value) const {
+  value = resolved(value);
+  if (ir::whole_number_constant(value)) return true;
+  const ir::Node* node = value->node();
+  if (node->kind() == c10::prim::ListUnpack) node = node->input(0)->node();
+  if (node->kind() == c10::aten::size) return true;
+  constexpr std::array kFunctions{c10::aten::add,       c10::aten::sub, c10::aten::mul, c10::aten::floordiv,
+                                  c10::aten::remainder, c10::prim::min, c10::prim::max};
+  return std::ranges::find(kFunctions, node->kind()) != kFunctions.end() &&
+         std::ranges::all_of(node->inputs(), [&](const Value* read) {
+           return read->type()->kind() == c10::TypeKind::IntType && is_of_shapes(read);
+         });
+}
+
+std::optional<ComputedNumber> ProgramBuilder::number(const Value* value) {
+  value = resolved(value);
+  if (const auto known = numbers_.find(value); known != numbers_.end()) return known->second;
+  if (ir::number_constant(value)) return std::nullopt;
+  if (value->type()->kind() == c10::TypeKind::FloatType) {
+    // What has computed it elsewhere is computed here again, from whole numbers, which calls can be given.
+    if (value->node()->inputs().empty() || !translate_operator(*this, value->node())) return std::nullopt;
+    const auto found = numbers_.find(value);
+    return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+  }
+  if (value->type()->kind() != c10::TypeKind::IntType || !is_of_shapes(value)) return std::nullopt;
+  const auto whole = extent(value);
+  return whole ? std::optional(ComputedNumber{.number = *whole}) : std::nullopt;
 }
 
 std::optional<std::vector<Extent>> ProgramBuilder::extents(const Value* list) {

@@ -13,6 +13,12 @@
 
 namespace tsq::passes {
 
+/// A number that each call computes from a number of shapes.
+struct ComputedNumber {
+  runtime::Extent number{};
+  std::vector<runtime::PostOp> post_ops{};
+};
+
 /// A fused program while nodes of a graph are written into it. What they read and nothing in the program has
 /// written becomes an input of the program, or one of its constants.
 class ProgramBuilder {
@@ -36,6 +42,8 @@ class ProgramBuilder {
   /// A number of a shape.
   std::optional<runtime::Extent> extent(const ir::Value* value);
   std::optional<std::vector<runtime::Extent>> extents(const ir::Value* list);
+  /// A number that operations on tensors read, of their sizes. None where it is known before the model runs.
+  std::optional<ComputedNumber> number(const ir::Value* value);
   /// What is known before the model runs.
   [[nodiscard]] std::optional<c10::IValue> constant(const ir::Value* value) const;
 
@@ -60,6 +68,7 @@ class ProgramBuilder {
     truths_.insert(resolved(value));
   }
   void define(const ir::Value* value, const runtime::Extent& extent) { extents_[resolved(value)] = extent; }
+  void define(const ir::Value* value, const ComputedNumber& number) { numbers_[resolved(value)] = number; }
   /// The list of all sizes of a tensor.
   void define_sizes(const ir::Value* list, int of) { sizes_[resolved(list)] = of; }
   /// Whether what the program has of a value are truth values.
@@ -89,6 +98,11 @@ class ProgramBuilder {
   [[nodiscard]] const std::vector<const ir::Value*>& outputs() const { return outputs_; }
 
  private:
+  /// A constant, or an attribute of the model that nothing writes; undefined where it is no tensor.
+  [[nodiscard]] at::Tensor constant_tensor(const ir::Value* value) const;
+  /// Whether a number is computed from sizes of tensors and known numbers: another, a loop's step for
+  /// example, would make a compiled program for each of its values.
+  [[nodiscard]] bool is_of_shapes(const ir::Value* value) const;
   int new_value(const runtime::Value& value);
   int add_input(const ir::Value* value, const runtime::Value& type);
   std::optional<int> read(const ir::Value* value);
@@ -107,6 +121,7 @@ class ProgramBuilder {
   std::unordered_set<const ir::Value*> truths_{};  ///< those of `tensors_` that hold truth values
   std::unordered_map<const ir::Value*, int> rows_{};
   std::unordered_map<const ir::Value*, runtime::Extent> extents_{};
+  std::unordered_map<const ir::Value*, ComputedNumber> numbers_{};
   std::unordered_map<const ir::Value*, int> sizes_{};
   std::unordered_map<const ir::Value*, const ir::Value*> bound_{};
 };

@@ -15,6 +15,9 @@ std::optional<int> Call::operand(std::size_t index) const {
   const auto number = program.constant(value);
   if (number && number->isScalar())
     return program.constant_value(at::scalar_tensor(number->toScalar().toDouble(), at::kFloat));
+  if (const auto computed = program.number(value))
+    return program.write(
+        {.kind = runtime::Kind::Number, .post_ops = computed->post_ops, .number = computed->number});
   return input(index);
 }
 
