@@ -16,6 +16,7 @@
 #include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
 #include "operators/is_operator.h"
+#include "operators/traits.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/pack/passes.h"
 #include "torchscript/modules/reference/reference_module.h"
@@ -99,7 +100,29 @@ Explanation of_model_input(const Model& model, const Node* reader) {
               : "give it a qconfig that observes its input; integer and boolean inputs stay as they are"};
 }
 
+/// Where a float value was computed, before what only takes it apart or moves it about.
+const Value* source_of(const Model& model, const Value* value) {
+  while (true) {
+    const Node* maker = value->node();
+    const bool unpacks = maker->kind() == c10::prim::TupleUnpack || maker->kind() == c10::prim::ListUnpack;
+    if (!unpacks && !operators::moves_values(operators::traits_of(model, maker))) return value;
+    const std::vector<Value*> operands =
+        unpacks ? std::vector<Value*>{maker->input(0)} : operands_of(model, maker);
+    const bool is_known = !operands.empty() && !is_dequantized(operands.front()) &&
+                          (!unpacks || operators::is_operator(model, operands.front()->node()));
+    if (!is_known) return value;
+    value = operands.front();
+  }
+}
+
+/// Whether a kernel that reads int8 has computed a value, and returns it in float.
+bool is_float_result_of_kernel(const Model& model, const Value* value) {
+  const Decision* decision = ir::decision_of(model, value->node());
+  return decision != nullptr && decision->quantized && !decision->kernel.empty() && !is_dequantized(value);
+}
+
 Explanation of_float_input(const Model& model, const Node* reader, const Value* value) {
+  value = source_of(model, value);
   const Node* maker = value->node();
   const bool in_loop = maker->kind() == c10::prim::Param && maker->owningBlock()->owningNode() != nullptr;
   if (in_loop || maker->kind() == c10::prim::Loop)
@@ -112,6 +135,10 @@ Explanation of_float_input(const Model& model, const Node* reader, const Value* 
   if (maker->kind() == c10::prim::Param) return of_model_input(model, reader);
   if (maker->kind() == c10::prim::GetAttr)
     return {"it reads a parameter or buffer, which is not quantized", "leave it float"};
+  if (is_float_result_of_kernel(model, value)) {
+    return {"it reads the result of a quantized layer, which returns float where float operators read it",
+            "nothing: values that only float operators read are not rounded"};
+  }
   if (!operators::is_operator(model, maker))
     return {"it reads a float value from a list, a tuple or a dict", "leave it float"};
   const std::string name = name_with_place(model, maker);
@@ -156,13 +183,26 @@ class Explaining {
       const Decision* decision = ir::decision_of(model_, node);
       if (decision == nullptr || !decision->quantized || !decision->kernel.empty()) continue;
       const Explanation why = explanation(node);
-      keep_between_roundings(model_, node, ir::Reason::NoKernel, why.reason, why.remedy);
+      if (is_rounded(node)) {
+        keep_between_roundings(model_, node, ir::Reason::NoKernel, why.reason, why.remedy);
+      } else {
+        set_no_kernel(model_, node, ir::Placement::Float, ir::Reason::NoKernel, why.reason, why.remedy);
+      }
       has_changed = true;
     }
     return has_changed;
   }
 
  private:
+  /// Whether a value that it reads or returns is rounded to int8.
+  [[nodiscard]] bool is_rounded(const Node* node) const {
+    const auto is_rounded_after = [&](const Value* value) {
+      return std::ranges::any_of(readers_of(model_, value), is_quantize);
+    };
+    return std::ranges::any_of(operands_of(model_, node), is_dequantized) ||
+           std::ranges::any_of(node->outputs(), is_rounded_after);
+  }
+
   Explanation explanation(const Node* node) {
     if (const auto of_partner = explanation_by_partner(node)) return *of_partner;
     const std::string name = ir::display_name(model_, node);

@@ -109,6 +109,27 @@ TEST(ExplainUnlowered, SaysWhyAnOperatorGotNoKernel) {
             "('u')");
 }
 
+/// What moves the float result of a quantized layer about, however often.
+TEST(ExplainUnlowered, SaysOfWhatALayerReturnsInFloatThatItIsNotRounded) {
+  ir::Model model = model_of_graph("%x : Tensor", R"(
+  %l : Tensor = aten::cos(%x)
+  %a : Tensor = aten::transpose(%l, %zero, %one)
+  %b : Tensor = aten::transpose(%a, %zero, %one)
+  return (%b)
+)");
+  testing::quantized_record(model, "l").decision.kernel = "quantized::linear_with_float_output";
+  testing::quantized_record(model, "a");
+  testing::quantized_record(model, "b");
+  EXPECT_TRUE(passes::explain_unlowered(model, {}));
+  for (const std::size_t moved : {1, 2}) {
+    EXPECT_EQ(model.records[moved].decision.reason,
+              "it reads the result of a quantized layer, which returns float where float operators read it");
+    EXPECT_EQ(model.records[moved].placement, Placement::Float);
+    EXPECT_EQ(model.records[moved].decision.remedy,
+              "nothing: values that only float operators read are not rounded");
+  }
+}
+
 TEST(ExplainUnlowered, LooksThroughCasts) {
   EXPECT_EQ(explained("hardswish(%c)"),
             "computed in float between dequantize and quantize: the kernel of aten::hardswish does not take "
