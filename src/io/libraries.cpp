@@ -30,8 +30,9 @@ void load_runtime() {
   const std::string reason = load_runtime_library();
   if (reason.empty()) return;
   throw Error(ErrorCode::Unsupported, fmt::format("fused programs need {}: {}", kRuntimeLibrary, reason),
-              "build it (scripts/setup.sh installs oneDNN), install it beside the program, or name it with "
-              "--library");
+              "link tsq::runtime, install it beside the program or in the folder lib beside that, or load it "
+              "before (--library; "
+              "tsq::load_library); scripts/setup.sh installs the oneDNN that it is built with");
 }
 
 void load_runtime_for(const std::string& path) {

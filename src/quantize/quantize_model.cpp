@@ -14,8 +14,7 @@
 #include <utility>
 
 #include "backends/kernels/engine.h"
-#include "base/callers_exception.h"
-#include "base/recipe_options.h"
+#include "base/known_engines.h"
 #include "io/libraries.h"
 #include "io/samples.h"
 #include "quantize/goal.h"
@@ -299,7 +298,8 @@ namespace {
 Quantized quantized(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
   check_options(options);
   // What would fail after calibration fails before it.
-  if (options.lowers && options.target == LoweringTarget::Fused) io::load_runtime();
+  const LoweringTarget target = options.lowering.target.value_or(options.recipe.target);
+  if (options.lowers && target == LoweringTarget::Fused) io::load_runtime();
   const torchscript::MethodAsForward method(model, options.method);
   const Module as_forward = method.put(model);
   const BackendConfig backend = backend_of(options);

@@ -74,6 +74,16 @@ TEST_F(FusedFile, WithoutTheLibraryACommandEndsWithASentence) {
       Program({"lower", path("reference.pt"), "--output", path("again.pt")}, 0, elsewhere).wait();
   EXPECT_EQ(lowered.exit_code, 1);
   EXPECT_THAT(lowered.err, HasSubstr("libtsq_runtime.so"));
+  // Before any work: the model is not even loaded.
+  for (const Words& words : {Words{"quantize", path("model.pt"), "--calib", path("data.pt"), "--target",
+                                   "fused", "--output", path("never.pt")},
+                             Words{"explain", path("model.pt"), "--target", "fused"}}) {
+    const Outcome outcome = Program(words, 0, elsewhere).wait();
+    EXPECT_EQ(outcome.exit_code, 1) << words.front();
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("fused programs need libtsq_runtime.so: "), Not(HasSubstr("prepare"))))
+        << words.front();
+  }
   for (Words words : commands()) {
     words.insert(words.end(), {"--library", TSQ_RUNTIME_LIBRARY});
     const Outcome outcome = Program(words, 0, elsewhere).wait();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 #include <tsq/quantize_model.h>
+#include <tsq/runtime_library.h>
 #include <tsq/train.h>
 
 #include <array>
@@ -14,6 +15,7 @@
 #include "cli/process/failure.h"
 #include "cli/process/json_file.h"
 #include "cli/process/options.h"
+#include "config/recipe_options.h"
 
 namespace tsq::cli {
 namespace {
@@ -244,6 +246,17 @@ void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options
         "Further attributes to keep, and what observed modules become; with PyTorch's keys", "C.json"},
        {"--convert-qconfig", into(options.qconfig),
         "The mapping of prepare, with null for operators that are to stay float after all", "Q.json"}});
+}
+
+Configuration configuration_to_lower(const ConfigurationOptions& options) {
+  Configuration chosen = configuration(options);
+  if (chosen.recipe.target != LoweringTarget::Fused) return chosen;
+  if (const std::string reason = load_runtime_library(); !reason.empty())
+    throw Error(ErrorCode::Unsupported, fmt::format("fused programs need {}: {}", kRuntimeLibrary, reason),
+                "install it beside the program, or name it with --library (scripts/setup.sh installs the "
+                "oneDNN that it "
+                "is built with)");
+  return chosen;
 }
 
 ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options) {

@@ -57,6 +57,8 @@ struct Configuration {
 };
 /// Throws UsageError for an option that nothing would read with the others, Error(BadConfig, Unsupported).
 Configuration configuration(const ConfigurationOptions& options);
+/// The same for a command that lowers: what the target needs is there before the work begins.
+Configuration configuration_to_lower(const ConfigurationOptions& options);
 
 /// The model with observers, as a configuration says.
 Prepared prepared_model(const torch::jit::Module& model, const Configuration& chosen);

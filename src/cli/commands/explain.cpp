@@ -109,7 +109,7 @@ void try_other_backends(Report& report, const ExplainOptions& options, const tor
 Report report_of(const ExplainOptions& options, const Session& session) {
   if (options.rounds > 0 && options.calib.empty())
     throw UsageError("--time needs a sample to run; give --calib DATA.pt");
-  const Configuration chosen = configuration(options.configuration);
+  const Configuration chosen = configuration_to_lower(options.configuration);
   const ConvertConfiguration at_convert = convert_configuration(options.convert);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session);

@@ -171,7 +171,8 @@ Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session
                     options.convert.files(),
                     {options.model, options.calib, options.goal.data}};
   for (const auto& [what, path] : outputs_of(options)) files.claim(path);
-  const Configuration chosen = configuration(options.configuration);
+  const Configuration chosen = options.output.empty() ? configuration(options.configuration)
+                                                      : configuration_to_lower(options.configuration);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session, options.method);
   Quantized quantized = quantized_model(options, chosen, model, steps, session);

@@ -92,7 +92,7 @@ Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
   for (const std::string& output : {options.output, options.report}) {
     if (!output.empty()) files.claim(output);
   }
-  const Configuration chosen = configuration(options.configuration);
+  const Configuration chosen = configuration_to_lower(options.configuration);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session);
   const std::vector<Sample> calibration = samples_if_given(options.calib, model.module);
