@@ -128,7 +128,8 @@ enum class RemarkKind {
   Larger,          ///< it has `figure` times the bytes of float, over 1.02
   NothingQuantized,  ///< the result is the float model, for no layer could be quantized
   HardlyQuantized,   ///< only the share `figure` of the work is quantized
-  LittleGained,      ///< it has `figure` times the bytes of float, over 0.95, and is not found faster
+  LittleGained,      ///< it has `figure` times the bytes of float, over 0.95, and is not found faster: `text`
+                     ///< is its speed
   // Notes
   FloatPays,  ///< the result is the float model, for int8 is slower or larger, or gains nothing
   FloatGrew,  ///< the result is the float model, with `figure` times its bytes, over 1.02: with the record
@@ -143,7 +144,10 @@ struct Remark {
   RemarkKind kind{RemarkKind::Fails};
   double figure{0};
   std::string text{};
+  std::string remedy{};  ///< what to do about it; empty: nothing
 };
+/// One sentence, with its remedy and without a full stop.
+std::string to_string(const Remark& remark);
 
 /// A quantized model that has been tried, and what is to be known of it.
 struct Quantized {
@@ -172,6 +176,11 @@ struct Quantized {
   [[nodiscard]] torch::jit::Module module() &&;
   [[nodiscard]] const Report& report() const& noexcept { return model.report(); }
   [[nodiscard]] Report report() &&;
+
+  /// {"trial", "unseen", "latency", "optimized_latency", "is_float_model", "left_float", "samples",
+  /// "held_back", "goal", "qconfig_mapping", "warnings", "notes"}: what was not measured or asked for is
+  /// null; warnings and notes are sentences. The report has a to_json of its own.
+  [[nodiscard]] nlohmann::json to_json() const;
 };
 
 /// Quantizes a float model, which is in eval mode and is not modified, as the command `tsq quantize` does:

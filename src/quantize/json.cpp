@@ -26,4 +26,27 @@ nlohmann::json GoalOutcome::to_json() const {
   return json;
 }
 
+nlohmann::json Quantized::to_json() const {
+  const auto or_null = [](const auto& value) { return value ? value->to_json() : nlohmann::json(nullptr); };
+  const auto sentences = [](const std::vector<Remark>& remarks) {
+    nlohmann::json array = nlohmann::json::array();
+    for (const Remark& remark : remarks) array.push_back(to_string(remark));
+    return array;
+  };
+  nlohmann::json left = nlohmann::json::array();
+  for (const LeftFloat& each : left_float) left.push_back(each.to_json());
+  return {{"trial", trial.to_json()},
+          {"unseen", or_null(unseen)},
+          {"latency", or_null(latency)},
+          {"optimized_latency", or_null(optimized_latency)},
+          {"is_float_model", is_float_model},
+          {"left_float", std::move(left)},
+          {"samples", samples},
+          {"held_back", held_back},
+          {"goal", or_null(goal)},
+          {"qconfig_mapping", mapping.to_dict()},
+          {"warnings", sentences(warnings)},
+          {"notes", sentences(notes)}};
+}
+
 }  // namespace tsq

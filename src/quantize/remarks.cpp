@@ -39,6 +39,32 @@ std::string record_of(const torch::jit::Module& module) {
                                                 : std::string();
 }
 
+// Remedies name the option of the command, and the member of QuantizeOptions that it sets.
+
+/// What it would take for a model that gains nothing to be better.
+std::string leaving_remedy(const QuantizeOptions& options) {
+  if (options.recipe == Recipe::Fx) return "--recipe best leaves layers float that do not pay";
+  if (!options.times) return "without --no-check (times = false), layers that do not pay stay float";
+  return "deploy the float model";
+}
+
+std::string accuracy_remedy(const Quantized& quantized) {
+  return quantized.goal && quantized.unseen
+             ? "give a higher --min-sqnr (goal.min_sqnr)"
+             : "--min-sqnr 20 (goal.min_sqnr) leaves the most costly layers float";
+}
+
+std::string nothing_quantized_remedy(const QuantizeOptions& options) {
+  if (options.mode != QuantizeMode::WeightOnly && options.mapping && !options.mapping->global_qconfig())
+    return "the mapping has no entry \"\" for everything, 'tsq qconfig show best_x86' prints one to begin "
+           "with; "
+           "'tsq explain' says what else there is to change";
+  return "'tsq explain' says why";
+}
+
+constexpr const char* kDecisionsRemedy =
+    "--min-agreement 0.99 (goal.min_agreement) leaves the layers float that decide";
+
 /// Whether decisions go wrong in an output for more than a few near ties, by what so many rows can tell.
 std::optional<Remark> remark_on(const OutputTrial& output) {
   // What a search by a score of one's own allows (QuantizeGoal::max_drop).
@@ -51,13 +77,17 @@ std::optional<Remark> remark_on(const OutputTrial& output) {
   };
   const Decisions& clear = output.decisions.clear;
   if (clear.rows > 0 && wilson_95(clear.tied, clear.rows).low > kManyTies)
-    return Remark{.kind = RemarkKind::TiedDecisions, .figure = share(clear.tied, clear), .text = output.name};
+    return Remark{.kind = RemarkKind::TiedDecisions,
+                  .figure = share(clear.tied, clear),
+                  .text = output.name,
+                  .remedy = kDecisionsRemedy};
   const Decisions& all = output.decisions.all;
   if (!is_more_than(all.lost(), all.rows, kManyLost)) return std::nullopt;
   return Remark{
       .kind = RemarkKind::OtherDecisions,
       .figure = share(all.lost(), all),
-      .text = fmt::format("{} of {} of {}, {} of them ties", all.lost(), all.rows, output.name, all.tied)};
+      .text = fmt::format("{} of {} of {}, {} of them ties", all.lost(), all.rows, output.name, all.tied),
+      .remedy = kDecisionsRemedy};
 }
 
 /// Of outputs whose decisions go wrong in one of the trials, the first that shows it.
@@ -80,35 +110,50 @@ std::string worst_output(const Trial& trial) {
 }
 
 /// What the file and the times disappoint in.
-void remark_on_gains(const Quantized& quantized, double growth, std::vector<Remark>& warnings) {
+void remark_on_gains(const Quantized& quantized, double growth, const QuantizeOptions& options,
+                     std::vector<Remark>& warnings) {
+  const std::string remedy = leaving_remedy(options);
   const bool is_slower = quantized.latency && quantized.latency->is_slower();
   const bool is_hardly_faster = !quantized.latency || quantized.latency->is_hardly_faster();
-  if (is_slower) warnings.push_back({.kind = RemarkKind::Slower, .figure = quantized.latency->ratio});
+  if (is_slower)
+    warnings.push_back({.kind = RemarkKind::Slower, .figure = quantized.latency->ratio, .remedy = remedy});
   if (quantized.is_float_model || quantized.trial.bytes == 0) return;
   if (growth > kLarger) {
-    warnings.push_back({.kind = RemarkKind::Larger, .figure = growth});
+    warnings.push_back({.kind = RemarkKind::Larger, .figure = growth, .remedy = remedy});
   } else if (growth > kSmaller && is_hardly_faster && !is_slower) {
-    warnings.push_back({.kind = RemarkKind::LittleGained, .figure = growth});
+    warnings.push_back({.kind = RemarkKind::LittleGained,
+                        .figure = growth,
+                        .text = quantized.latency && quantized.latency->has_interval()
+                                    ? fmt::format("{:.2f} of its speed", quantized.latency->ratio)
+                                    : "a speed that was not measured",
+                        .remedy = remedy});
   }
 }
 
-std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums) {
+std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums,
+                                const QuantizeOptions& options) {
   // What tells most of data that the model has not seen.
   const Trial& trial = quantized.unseen ? *quantized.unseen : quantized.trial;
   if (trial.fault) return {{.kind = RemarkKind::Fails, .text = trial.fault->text}};
   std::vector<Remark> warnings;
   if (trial.sqnr_db && *trial.sqnr_db < kPoorDb) {
-    warnings.push_back({.kind = RemarkKind::PoorSqnr, .figure = *trial.sqnr_db, .text = worst_output(trial)});
+    warnings.push_back({.kind = RemarkKind::PoorSqnr,
+                        .figure = *trial.sqnr_db,
+                        .text = worst_output(trial),
+                        .remedy = accuracy_remedy(quantized)});
   } else if (const auto expected = trial.expected_db(); expected && *expected < kPoorDb) {
-    warnings.push_back({.kind = RemarkKind::MayBePoorSqnr, .figure = *expected});
+    warnings.push_back(
+        {.kind = RemarkKind::MayBePoorSqnr, .figure = *expected, .remedy = accuracy_remedy(quantized)});
   }
   std::ranges::move(remarks_on_decisions(quantized), std::back_inserter(warnings));
-  remark_on_gains(quantized, growth_of(quantized, float_bytes), warnings);
+  remark_on_gains(quantized, growth_of(quantized, float_bytes), options, warnings);
   if (left_float_for_speed_or_size(quantized)) return warnings;
   if (quantized.is_float_model) {
-    warnings.push_back({.kind = RemarkKind::NothingQuantized});
+    warnings.push_back({.kind = RemarkKind::NothingQuantized, .remedy = nothing_quantized_remedy(options)});
   } else if (is_hardly_quantized(sums)) {
-    warnings.push_back({.kind = RemarkKind::HardlyQuantized, .figure = sums.quantized_macs_share()});
+    warnings.push_back({.kind = RemarkKind::HardlyQuantized,
+                        .figure = sums.quantized_macs_share(),
+                        .remedy = "'tsq explain' says what to change"});
   }
   return warnings;
 }
@@ -130,13 +175,16 @@ std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, c
       notes.push_back({.kind = RemarkKind::MostlyFloatPays, .figure = sums.quantized_macs_share()});
     }
   }
-  if (quantized.search_ended_early) notes.push_back({.kind = RemarkKind::SearchEnded});
+  if (quantized.search_ended_early)
+    notes.push_back({.kind = RemarkKind::SearchEnded, .remedy = "--effort high (effort) goes on"});
   const double growth = growth_of(quantized, float_bytes);
   if (quantized.is_float_model && growth > kLarger)
     notes.push_back({.kind = RemarkKind::FloatGrew, .figure = growth, .text = record_of(quantized.module())});
   if (const std::size_t layers = unbounded_layers(quantized.report());
       layers > 0 && !quantized.is_float_model)
-    notes.push_back({.kind = RemarkKind::FloatWithoutVnni, .figure = static_cast<double>(layers)});
+    notes.push_back({.kind = RemarkKind::FloatWithoutVnni,
+                     .figure = static_cast<double>(layers),
+                     .remedy = "--target-cpu without-vnni (target_cpu) chooses weights for it"});
   if (quantized.goal && quantized.unseen && quantized.unseen->samples < kTellRanges)
     notes.push_back(
         {.kind = RemarkKind::FewSamples, .figure = static_cast<double>(quantized.unseen->samples)});
@@ -145,9 +193,9 @@ std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, c
 
 }  // namespace
 
-void add_remarks(Quantized& quantized, uint64_t float_bytes) {
+void add_remarks(Quantized& quantized, uint64_t float_bytes, const QuantizeOptions& options) {
   const Totals sums = totals(quantized.report());
-  quantized.warnings = warnings_of(quantized, float_bytes, sums);
+  quantized.warnings = warnings_of(quantized, float_bytes, sums, options);
   quantized.notes = notes_of(quantized, float_bytes, sums);
 }
 

@@ -342,9 +342,9 @@ std::vector<RemarkKind> kinds(const std::vector<Remark>& remarks) {
 constexpr uint64_t kLargeFile = 1 << 30;
 
 TEST(Quantize, LostDecisionsAreToldThoughTheWholeIsRight) {
-  const Quantized quantized = quantize(
-      tagger(), samples(),
-      {.recipe = Recipe::Fx, .decisions = kScores, .times = false, .float_bytes = kLargeFile});
+  const Quantized quantized =
+      quantize(tagger(), samples(),
+               {.recipe = Recipe::Fx, .decisions = kScores, .times = false, .float_bytes = kLargeFile});
   EXPECT_GT(quantized.trial.sqnr_db.value(), 25);
   ASSERT_THAT(kinds(quantized.warnings), ElementsAre(RemarkKind::TiedDecisions));
   EXPECT_GT(quantized.warnings[0].figure, 0.5);

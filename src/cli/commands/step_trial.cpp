@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/figures.h"
 #include "cli/printing/decisions.h"
 #include "cli/printing/verdict.h"
 #include "cli/process/options.h"
@@ -15,8 +16,8 @@ std::string trial_line(const Trial& trial) {
   if (trial.fault)
     return fmt::format("  warning    written by --force though it fails: {}\n", trial.fault->text);
   if (!trial.sqnr_db) return text_without_sqnr(trial);
-  return fmt::format("  SQNR       {} on {} samples\n{}", sqnr_db_text(*trial.sqnr_db), trial.samples,
-                     decisions_text(trial));
+  return fmt::format("  SQNR       {} on {} sample{}\n{}", sqnr_db_text(*trial.sqnr_db), trial.samples,
+                     trial.samples == 1 ? "" : "s", decisions_text(trial));
 }
 
 }  // namespace

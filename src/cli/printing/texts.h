@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/figures.h"
+
 namespace tsq::cli {
 
 /// "bn1, bn2, relu, maxpool, …": the first four names.
@@ -12,8 +14,5 @@ std::string first_names(const std::vector<std::string>& names);
 
 /// "2026-11-26T15:04:05Z".
 std::string utc_now();
-
-/// "18.9 MB": decimal units, three figures.
-std::string readable_size(uint64_t bytes);
 
 }  // namespace tsq::cli

@@ -11,9 +11,7 @@ namespace tsq::cli {
 /// What the command knows of a quantized model beside what the library says of it.
 struct VerdictContext {
   bool samples_are_calibration{false};  ///< it was tried on what it was calibrated on
-  Recipe recipe{Recipe::Best};
   const BackendConfig& backend;
-  bool timing_was_asked_for{true};
 };
 
 /// How a quantized model does against the float one, and what of it disappoints.
@@ -29,8 +27,6 @@ struct Verdict {
 
 Verdict verdict_of(const Quantized& quantized, const VerdictContext& context);
 
-/// "26.9 dB".
-std::string sqnr_db_text(double db);
 /// The line on a trial that found no SQNR.
 std::string text_without_sqnr(const Trial& trial);
 
