@@ -42,14 +42,16 @@ struct QuantizeGoal {
   [[nodiscard]] bool given() const { return min_sqnr || min_agreement || score; }
 };
 
-/// What a caller hears while quantize works. Steps are "prepare", "calibrate", "convert", "search" and "hold
-/// back"; one may begin within another. Called by one thread at a time.
+/// What a caller hears while quantize works. To cancel, throw from any of these or from a score: see
+/// Progress. Steps are "prepare", "calibrate", "convert", "search" and "hold back"; one may begin within
+/// another. Called by one thread at a time.
 struct QuantizeEvents {
   std::function<void(std::string_view step)> on_begin{};
   std::function<void(std::string_view step, std::size_t done, std::size_t total)> on_progress{};
-  std::function<void(std::string_view step)> on_end{};  ///< also when the step throws; must not throw itself
-  std::function<void(const GoalTrial&)> on_trial{};     ///< within "search": after each model tried
-  Progress on_ranking{};                                ///< within "search": layers ranked
+  /// Also when the step throws: then what it throws itself is not heard.
+  std::function<void(std::string_view step)> on_end{};
+  std::function<void(const GoalTrial&)> on_trial{};  ///< within "search": after each model tried
+  Progress on_ranking{};                             ///< within "search": layers ranked
 };
 
 /// The options of quantize. All have the defaults of the command `tsq quantize`.

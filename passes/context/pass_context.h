@@ -21,6 +21,9 @@
 
 namespace tsq::passes {
 
+/// The parts of converting that take time, in the order in which they come.
+enum class Part { Observer, Layer, Sample };
+
 /// What a pass may know beside the model. What a pass learns for others stands in the model.
 struct PassContext {
   torch::jit::Module source{};  ///< the user's model; capture reads it
@@ -42,11 +45,12 @@ struct PassContext {
   LoweringOptions lowering{};
   std::vector<LoweringRow> lowering_rows{};  ///< that the program has registered for the table
 
-  /// Called after each part of long work: an observer, a layer, a sample. Possibly from several threads.
-  std::function<void()> on_part{};
+  /// Called after each part of long work, with the number of parts of its kind. Possibly from several
+  /// threads.
+  std::function<void(Part part, std::size_t count)> on_part{};
 
-  void advance() const {
-    if (on_part) on_part();
+  void advance(Part part, std::size_t count) const {
+    if (on_part) on_part(part, count);
   }
 };
 

@@ -82,7 +82,7 @@ bool find_qparams(ir::Model& model, const PassContext& context) {
     for (int64_t i = begin; i < end; ++i) {
       ir::ObserverEntry& entry = *unasked[static_cast<std::size_t>(i)];
       entry.result = named_result(model, entry);
-      context.advance();
+      context.advance(Part::Observer, unasked.size());
     }
   });
   const auto saw_nothing = [](const ir::ObserverEntry* entry) { return !entry->result->saw_data; };

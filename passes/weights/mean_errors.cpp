@@ -266,7 +266,7 @@ std::map<std::string, at::Tensor> mean_errors(const Model& exact, const Model& r
   std::size_t seen = 0;
   for (const Sample& sample : context.samples) {
     if (may_end && seen++ >= kFewestSamples && std::ranges::all_of(layers, has_enough)) {
-      context.advance();
+      context.advance(Part::Sample, context.samples.size());
       continue;
     }
     for (Layer& layer : layers) layer.wanted.clear();
@@ -277,7 +277,7 @@ std::map<std::string, at::Tensor> mean_errors(const Model& exact, const Model& r
       // What cannot be run cannot be compared: a model whose input is to be quantized takes no float sample.
       rethrow_out_of_memory(error);
     }
-    context.advance();
+    context.advance(Part::Sample, context.samples.size());
   }
   std::map<std::string, at::Tensor> errors;
   for (const Layer& layer : layers) {

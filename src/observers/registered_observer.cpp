@@ -158,13 +158,13 @@ std::string name_in(const Module& observer) { return observer.attr(kName).toStri
 
 [[noreturn]] void fail_method(const Module& observer, const char* method, const std::exception& error) {
   rethrow_out_of_memory(error);
-  throw Error(ErrorCode::BadModel,
+  throw Error(ErrorCode::BadConfig,
               fmt::format("{} of the observer '{}' fails: {}", method, name_in(observer), reason_of(error)),
               "mend the module that is registered under this name, and prepare the model again");
 }
 
 [[noreturn]] void fail_result(const Module& observer, const std::string& problem, const std::string& wanted) {
-  throw Error(ErrorCode::BadModel,
+  throw Error(ErrorCode::BadConfig,
               fmt::format("calculate_qparams of the observer '{}' returns {}", name_in(observer), problem),
               "return " + wanted);
 }

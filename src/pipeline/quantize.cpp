@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "backends/kernels/engine.h"
+#include "base/callers_exception.h"
 #include "base/libtorch_error.h"
 #include "base/recipe_options.h"
 #include "io/archive.h"
@@ -263,7 +264,9 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                             "(ConvertCustomConfig::set_allow_uncalibrated)",
                             stage.trains ? "train" : "calibrate"));
   }
-  auto reference = detail::reference_stage(stage, options.mapping, options.custom, options.progress);
+  const Progress progress = detail::of_caller(options.progress);
+  auto reference = detail::with_callers_exceptions(
+      [&] { return detail::reference_stage(stage, options.mapping, options.custom, progress); });
   const auto& more = options.custom.preserved_attributes();
   if (!more.empty()) {
     reference->preserved_attributes.insert(reference->preserved_attributes.end(), more.begin(), more.end());

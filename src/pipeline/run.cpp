@@ -6,9 +6,14 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <mutex>
+#include <numeric>
+#include <span>
+#include <string_view>
 
+#include "config/names/observer_classes.h"
 #include "io/libraries.h"
 #include "ir/analysis.h"
 #include "torchscript/modules/reference/reference_module.h"
@@ -22,25 +27,41 @@ using passes::Step;
 using torch::jit::Module;
 using Clock = std::chrono::steady_clock;
 
-/// Counts the parts of a verb that take time.
+/// Counts the parts of converting that take time. How many there are of a kind is known for certain when the
+/// first one is done: until then there is a plan, by which all are counted, and the steps of a kind whose
+/// number differs from it are as many times as large or small.
 class Parts {
  public:
-  Parts(const Progress& progress, std::size_t total) : progress_(progress), total_(total) {}
+  using Plan = std::array<std::size_t, 3>;  ///< by Part
+
+  Parts(const Progress& progress, const Plan& planned)
+      : progress_(progress),
+        planned_(planned),
+        total_(std::accumulate(planned.begin(), planned.end(), std::size_t{0})) {}
 
   /// Several threads may call it.
-  void advance() {
+  void advance(passes::Part part, std::size_t count) {
     const std::lock_guard lock(mutex_);
-    done_ = std::min(total_, done_ + 1);
-    if (progress_) progress_(done_, total_);
+    const auto kind = static_cast<std::size_t>(part);
+    const std::size_t done = std::min(++done_[kind], count);
+    std::size_t now = planned_[kind] * done / count;
+    for (std::size_t earlier = 0; earlier < kind; ++earlier) now += planned_[earlier];
+    tell(now);
   }
-  void finish() {
-    if (progress_ && done_ < total_) progress_(total_, total_);
-  }
+  void finish() { tell(total_); }
 
  private:
+  void tell(std::size_t now) {
+    if (now <= told_) return;
+    told_ = now;
+    if (progress_) progress_(told_, total_);
+  }
+
   const Progress& progress_;
+  Plan planned_;
   std::size_t total_;
-  std::size_t done_{0};
+  Plan done_{};
+  std::size_t told_{0};
   std::mutex mutex_{};
 };
 
@@ -130,9 +151,19 @@ bool measures_mean_errors(const Stage& stage) {
                               [](const ir::ModuleCall& call) { return ir::is_opaque(call); });
 }
 
-std::size_t weighted_calls(const ir::Model& model) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      model.calls, [](const ir::ModuleCall& call) { return ir::weighted_of(call) != nullptr; }));
+/// What find_qparams, round_weights and correct_mean_errors will have to do.
+Parts::Plan planned_parts(const ir::Model& prepared, std::span<const Sample> samples) {
+  const auto count = [&](const auto& has) {
+    return static_cast<std::size_t>(std::ranges::count_if(prepared.observers, [&](const auto& observer) {
+      return observer.module.has_value() && has(observer.spec.observer);
+    }));
+  };
+  const auto is_products = [](std::string_view name) { return name == observer_classes::kInputProducts; };
+  const auto finds_range = [&](std::string_view name) {
+    return !is_products(name) && name != observer_classes::kChannelStatistics &&
+           name != observer_classes::kInputEqualization;
+  };
+  return {count(finds_range), count(is_products), samples.size()};
 }
 
 /// Whether recipe best has made nothing of a model. It rewrites graphs for int8 alone: then the result is the
@@ -202,9 +233,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optiona
   if (mapping) stage->model.mean_errors = mean_errors_of(prepared);
   PassContext context = context_of(*stage);
   if (measures_mean_errors(*stage)) context.samples = prepared.kept_samples.samples();
-  Parts parts(progress,
-              prepared.model.observers.size() + weighted_calls(prepared.model) + context.samples.size());
-  context.on_part = [&parts] { parts.advance(); };
+  Parts parts(progress, planned_parts(prepared.model, context.samples));
+  context.on_part = [&parts](passes::Part part, std::size_t count) { parts.advance(part, count); };
   stage->is_trained = stage->trains;
   for (const Step step : {Step::Place, Step::Convert})
     run(step, stage->model, context, &stage->report.passes);

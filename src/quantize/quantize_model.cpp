@@ -317,21 +317,40 @@ Quantized quantized(const Module& model, std::span<const Sample> samples, const 
                             .events = options.events},
                            goal_with_methods(options.goal, method));
   Finished& done = result.done;
-  Quantized quantized{.model = Lowered(method.take_back(done.module), std::move(done.report)),
-                      .is_float_model = done.is_float_model,
-                      .reference = std::move(done.reference),
-                      .trial = std::move(done.trial),
-                      .unseen = std::move(result.unseen),
-                      .latency = done.latency,
-                      .optimized_latency = done.optimized_latency,
-                      .mapping = std::move(done.mapping),
-                      .left_float = std::move(done.left_float),
-                      .search_ended_early = done.ended_early,
-                      .goal = std::move(result.goal),
-                      .samples = sets.calibration.size(),
-                      .held_back = sets.held_back};
-  detail::add_remarks(quantized, float_bytes);
-  return quantized;
+  Quantized found{.model = Lowered(method.take_back(done.module), std::move(done.report)),
+                  .is_float_model = done.is_float_model,
+                  .reference = std::move(done.reference),
+                  .trial = std::move(done.trial),
+                  .unseen = std::move(result.unseen),
+                  .latency = done.latency,
+                  .optimized_latency = done.optimized_latency,
+                  .mapping = std::move(done.mapping),
+                  .left_float = std::move(done.left_float),
+                  .search_ended_early = done.ended_early,
+                  .goal = std::move(result.goal),
+                  .samples = sets.calibration.size(),
+                  .held_back = sets.held_back};
+  detail::add_remarks(found, float_bytes, options);
+  return found;
+}
+
+/// With functions of the caller's whose exceptions go through the library as they are.
+QuantizeOptions with_guarded_functions(QuantizeOptions options) {
+  options.goal.score = detail::of_caller(std::move(options.goal.score));
+  QuantizeEvents& events = options.events;
+  events.on_begin = detail::of_caller(std::move(events.on_begin));
+  events.on_progress = detail::of_caller(std::move(events.on_progress));
+  events.on_end = detail::of_caller(std::move(events.on_end));
+  events.on_trial = detail::of_caller(std::move(events.on_trial));
+  events.on_ranking = detail::of_caller(std::move(events.on_ranking));
+  return options;
+}
+
+}  // namespace
+
+Quantized quantize(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
+  return detail::with_callers_exceptions(
+      [&] { return quantized(model, samples, with_guarded_functions(options)); });
 }
 
 }  // namespace tsq

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <c10/util/ScopeExit.h>
 #include <tsq/quantize_model.h>
 
 #include <string_view>
@@ -17,15 +16,30 @@ class Steps {
   template <typename Work>
   auto run(std::string_view step, Work&& work) const {
     if (events_.on_begin) events_.on_begin(step);
-    const auto end = c10::make_scope_exit([&] {
-      if (events_.on_end) events_.on_end(step);
-    });
-    return work(Progress([this, step](std::size_t done, std::size_t total) {
+    const Progress progress([this, step](std::size_t done, std::size_t total) {
       if (events_.on_progress) events_.on_progress(step, done, total);
-    }));
+    });
+    auto result = [&] {
+      try {
+        return work(progress);
+      } catch (...) {
+        end_failed(step);
+        throw;
+      }
+    }();
+    if (events_.on_end) events_.on_end(step);
+    return result;
   }
 
  private:
+  /// What has failed first is what the caller hears.
+  void end_failed(std::string_view step) const noexcept {
+    try {
+      if (events_.on_end) events_.on_end(step);
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
+    }
+  }
+
   const QuantizeEvents& events_;
 };
 

@@ -16,6 +16,7 @@
 #include <set>
 
 #include "backends/kernels/engine.h"
+#include "base/callers_exception.h"
 #include "base/json_number.h"
 #include "trial/layer_groups.h"
 #include "trial/referee.h"
@@ -283,7 +284,14 @@ GoalSearch reach_goal(const Prepared& prepared, const BackendConfig& backend, co
                       std::span<const Sample> samples, const GoalOptions& options) {
   if (samples.empty())
     throw Error(ErrorCode::BadData, "there are no samples to judge on", "give at least one");
-  return Search(prepared, backend, goal, samples, options).run();
+  AccuracyGoal guarded = goal;
+  guarded.score = detail::of_caller(goal.score);
+  GoalOptions heard = options;
+  heard.confirm = detail::of_caller(options.confirm);
+  heard.on_trial = detail::of_caller(options.on_trial);
+  heard.on_ranking = detail::of_caller(options.on_ranking);
+  return detail::with_callers_exceptions(
+      [&] { return Search(prepared, backend, guarded, samples, heard).run(); });
 }
 
 nlohmann::json GoalSearch::to_json() const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/kernels/engine.h"
+#include "base/callers_exception.h"
 #include "pipeline/stage.h"
 #include "trial/attempt.h"
 #include "trial/finish.h"
@@ -33,14 +34,9 @@ std::vector<QuantizedLayer> lowered_operators(const Report& report) {
   return operators;
 }
 
-}  // namespace
-
-torch::jit::Module TriedStep::module() && { return std::move(model).module(); }
-Report TriedStep::report() && { return std::move(model).report(); }
-
-TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
-                          const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
-                          const StepTrial& trial, const Progress& progress) {
+TriedStep converted(const Prepared& prepared, const BackendConfig& backend, const ConvertCustomConfig& custom,
+                    const std::optional<QConfigMapping>& mapping, const StepTrial& trial,
+                    const Progress& progress) {
   const detail::Stage& stage = detail::stage_of(prepared);
   const detail::Referee referee(stage.float_model, engine_of(backend),
                                 detail::tried_samples(stage.float_model, trial.samples), {},
@@ -58,6 +54,18 @@ TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend
         return now.trial.fault;
       });
   return tried(std::move(now), left.changes(candidates.layers()), trial.force);
+}
+
+}  // namespace
+
+torch::jit::Module TriedStep::module() && { return std::move(model).module(); }
+Report TriedStep::report() && { return std::move(model).report(); }
+
+TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
+                          const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
+                          const StepTrial& trial, const Progress& progress) {
+  return detail::with_callers_exceptions(
+      [&] { return converted(prepared, backend, custom, mapping, trial, detail::of_caller(progress)); });
 }
 
 TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend, LoweringOptions options,

@@ -175,7 +175,7 @@ TEST(RegisteredObserver, WhoseResultIsNoQuantizationIsNamed) {
       observe_once({.observer = "mine.Fixed"}, at::ones({2}));
       ADD_FAILURE() << "no error, wanted: " << fault;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::BadModel);
+      EXPECT_EQ(error.code(), ErrorCode::BadConfig);
       EXPECT_NE(error.problem().find("the observer 'mine.Fixed' " + fault), std::string::npos)
           << error.what();
     }

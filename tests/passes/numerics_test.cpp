@@ -73,7 +73,7 @@ TEST(FindQParams, AsksEachObserverThatIsInUseOnce) {
   auto [model, context] = calibrated(two_linears());
   model.observers.push_back(model.observers.front());  // that no node names
   std::atomic<std::size_t> parts{0};
-  context.on_part = [&] { ++parts; };
+  context.on_part = [&](passes::Part, std::size_t) { ++parts; };
   EXPECT_TRUE(passes::find_qparams(model, context));
   EXPECT_EQ(results(model), parts);
   EXPECT_FALSE(model.observers.back().result);

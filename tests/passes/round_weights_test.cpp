@@ -124,7 +124,7 @@ TEST(RoundWeights, ThePassAloneLowersTheErrorAndForgetsTheProducts) {
   for (const Network& network : networks()) {
     auto [model, context] = before_rounding(network, kLearned);
     int layers = 0;
-    context.on_part = [&] { ++layers; };
+    context.on_part = [&](passes::Part, std::size_t) { ++layers; };
     const double nearest = output_error(network, testing::layer(model, "a"));
     EXPECT_TRUE(passes::round_weights(model, context)) << network.name;
     EXPECT_LT(output_error(network, testing::layer(model, "a")), 0.8 * nearest) << network.name;

@@ -177,7 +177,7 @@ TEST(CorrectMeanErrors, BiasesTakeBackWhatRoundingAddsOverTheSamples) {
   const auto samples = samples_of(16);
   auto [model, context] = before_correction(samples);
   std::size_t parts = 0;
-  context.on_part = [&] { ++parts; };
+  context.on_part = [&](passes::Part, std::size_t) { ++parts; };
   const Module before = torchscript::emit(model);
   EXPECT_TRUE(passes::correct_mean_errors(model, context));
   EXPECT_EQ(parts, samples.size());
