@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "backends/kernels/first_row.h"
+#include "base/known_engines.h"
 
 namespace tsq {
 namespace {
@@ -18,30 +18,16 @@ std::string in_lower_case(std::string name) {
   return name;
 }
 
-const BackendEntry* shipped(const BackendConfig& backend) {
-  return kernels::first_row(backend_entries(), [&](const BackendEntry& entry) {
-    return entry.name == backend.name() || entry.table().name() == backend.name();
-  });
-}
-
 }  // namespace
 
-std::string engine_name_of(const BackendConfig& backend) {
-  const BackendEntry* entry = shipped(backend);
-  if (entry != nullptr && entry->name != "native") return std::string(entry->engine);
-  return at::toString(engine_in_use());
-}
-
 at::QEngine engine_of(const BackendConfig& backend, bool must_have_kernels) {
-  const std::string name = engine_name_of(backend);
-  if (!name.empty()) return engine_from_name(name);
-  if (must_have_kernels) {
+  if (must_have_kernels && backend.engine() == kNoEngine && backend.falls_back_to_libtorch()) {
     throw Error(ErrorCode::Unsupported,
                 fmt::format("backend '{}' has no kernels in LibTorch: its result is the reference model",
                             backend.name()),
                 "stop at the reference model, or lower for x86, fbgemm, qnnpack or onednn");
   }
-  return engine_in_use();
+  return engine_from_name(std::string(backend.engine()));
 }
 
 bool is_made_for_this_processor(const BackendConfig& backend) {
@@ -50,10 +36,11 @@ bool is_made_for_this_processor(const BackendConfig& backend) {
 #else
   constexpr bool kIsArm = false;
 #endif
-  return kIsArm || in_lower_case(engine_name_of(backend)) != "qnnpack";
+  return kIsArm || backend.engine() != "qnnpack";
 }
 
 at::QEngine engine_from_name(const std::string& name) {
+  if (name == kNoEngine) return engine_in_use();
   for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
     if (in_lower_case(at::toString(engine)) == in_lower_case(name)) return engine;
   }

@@ -8,14 +8,12 @@
 
 namespace tsq {
 
-/// The quantized engine that a backend's lowered models need; the one in use for a table that names none of
-/// its own.
-std::string engine_name_of(const BackendConfig& backend);
-/// The same for LibTorch; the one in use for a backend without kernels in LibTorch (executorch, tensorrt)
-/// too. `must_have_kernels`: throws Error(Unsupported) for these.
+/// The engine that a table names, for LibTorch. `must_have_kernels`: throws Error(Unsupported) for a table
+/// without kernels (executorch, tensorrt), unless registered rows alone lower its models. Throws as
+/// BackendConfig::engine.
 at::QEngine engine_of(const BackendConfig& backend, bool must_have_kernels = false);
-/// By PyTorch's name or LibTorch's, in any case. Throws Error(Unsupported) when this LibTorch has no such
-/// engine.
+/// By PyTorch's name or LibTorch's, in any case; "none", for which nothing is packed, is the one in use.
+/// Throws Error(Unsupported) when this LibTorch has no such engine.
 at::QEngine engine_from_name(const std::string& name);
 
 }  // namespace tsq

@@ -11,7 +11,7 @@ namespace tsq::kernels {
 
 /// What kernels are chosen for.
 struct Target {
-  std::string engine{"x86"};  ///< "x86", "fbgemm", "onednn" or "qnnpack"
+  std::string engine{"x86"};  ///< "x86", "fbgemm", "onednn", "qnnpack" or "none"
   TargetCpu cpu{TargetCpu::Native};
   LoweringTarget runtime{LoweringTarget::Stock};
   ProcessorFaults faults{};  ///< kernels that are wrong on `cpu`

@@ -51,6 +51,7 @@ tsq::BackendConfig npu_backend() {
                               .bias_dtype = c10::kFloat};
   tsq::BackendConfig backend("npu");
   backend
+      .set_engine("none")  // LibTorch has no kernels for it
       .set_backend_pattern_config(tsq::BackendPatternConfig{
           tsq::chain({tsq::symbol("torch.nn.Linear"), tsq::symbol("torch.nn.ReLU")})}
                                       .set_fused_module(fused)

@@ -130,7 +130,11 @@ class BackendConfig {
   BackendConfig() = default;
   explicit BackendConfig(std::string name) : name_(std::move(name)) {}
 
-  BackendConfig& set_name(std::string name);
+  BackendConfig& set_name(std::string name);  ///< its engine stays
+  /// The kernels of LibTorch that models of the table are lowered to, and whose default mapping it takes:
+  /// "x86", "fbgemm", "onednn" or "qnnpack"; "none" where it has none, so that LibTorch runs its reference
+  /// models, and what registered rows lower, alone. Throws Error(BadConfig) for another name.
+  BackendConfig& set_engine(std::string_view engine);
   /// An existing row with the same pattern is replaced in place and keeps its position.
   BackendConfig& set_backend_pattern_config(BackendPatternConfig config);
   BackendConfig& set_backend_pattern_configs(std::vector<BackendPatternConfig> configs);
@@ -141,6 +145,10 @@ class BackendConfig {
 
   [[nodiscard]] const std::string& name() const& noexcept { return name_; }
   [[nodiscard]] std::string name() && noexcept { return std::move(name_); }
+  /// Of a table that names none: that of PyTorch's table of the same name, for PyTorch's tables name none
+  /// ("native" has fbgemm's; "executorch" and "tensorrt" have "none"). Throws Error(BadConfig) for a table of
+  /// another name.
+  [[nodiscard]] std::string_view engine() const;
   [[nodiscard]] bool falls_back_to_libtorch() const noexcept { return falls_back_to_libtorch_; }
   /// By value of a temporary, so that `for (const auto& row : backend_config("x86").configs())` is sound.
   [[nodiscard]] const std::vector<BackendPatternConfig>& configs() const& noexcept { return configs_; }
@@ -156,6 +164,7 @@ class BackendConfig {
 
  private:
   std::string name_{};
+  std::string engine_{};  ///< empty: not named
   std::vector<BackendPatternConfig> configs_{};
   bool falls_back_to_libtorch_{true};
 };

@@ -20,6 +20,7 @@
 #include "backends/kernels/engine.h"
 #include "backends/kernels/engine_packing.h"
 #include "backends/kernels/thread_count.h"
+#include "base/known_engines.h"
 #include "base/libtorch_error.h"
 #include "base/quantized_operator.h"
 #include "bench/batches.h"
@@ -43,7 +44,7 @@ double seconds_since(Clock::time_point begin) {
 at::QEngine engine_for(const Setting& setting, const json& metadata) {
   const std::string of_file = metadata.is_object() ? metadata.value("engine", "") : "";
   const std::string engine = setting.engine.value_or(of_file);
-  return engine.empty() ? engine_in_use() : engine_from_name(engine);
+  return engine.empty() || engine == kNoEngine ? engine_in_use() : engine_from_name(engine);
 }
 
 bool has_quantized_operators(const torch::jit::Block& block) {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "base/known_engines.h"
+#include "base/text.h"
+
 namespace tsq {
 namespace {
 
@@ -92,8 +95,32 @@ const Pattern& BackendPatternConfig::key() const& {
 }
 
 BackendConfig& BackendConfig::set_name(std::string name) {
+  if (engine_.empty()) engine_ = engine_of_pytorch_table(name_);
   name_ = std::move(name);
   return *this;
+}
+
+BackendConfig& BackendConfig::set_engine(std::string_view engine) {
+  if (engine != kNoEngine && !is_known_engine(engine)) {
+    constexpr auto kEngines = known_engines();
+    std::vector<std::string_view> names{kEngines.begin(), kEngines.end()};
+    names.push_back(kNoEngine);
+    throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not an engine", engine),
+                suggestion(engine, names));
+  }
+  engine_ = engine;
+  return *this;
+}
+
+std::string_view BackendConfig::engine() const {
+  if (!engine_.empty()) return engine_;
+  const std::string_view of_pytorch = engine_of_pytorch_table(name_);
+  if (!of_pytorch.empty()) return of_pytorch;
+  throw Error(
+      ErrorCode::BadConfig,
+      name_.empty() ? "the table names no engine" : fmt::format("the table '{}' names no engine", name_),
+      "name the one whose kernels it is for, x86, fbgemm, onednn, qnnpack or none, by set_engine, by "
+      "\"engine\" in its JSON or by --backend");
 }
 
 BackendConfig& BackendConfig::set_backend_pattern_config(BackendPatternConfig config) {

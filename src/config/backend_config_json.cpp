@@ -27,7 +27,8 @@ constexpr std::string_view kReferenceKey = "reference_quantized_module_for_root"
 constexpr std::string_view kDocumentedReferenceKey = "reference_quantized_module";
 
 constexpr const char* kFallsBackKey = "falls_back_to_libtorch";
-constexpr std::array<std::string_view, 3> kBackendConfigKeys{"name", "configs", kFallsBackKey};
+constexpr const char* kEngineKey = "engine";
+constexpr std::array<std::string_view, 4> kBackendConfigKeys{"name", kEngineKey, "configs", kFallsBackKey};
 constexpr std::array<std::string_view, 14> kPatternConfigKeys{"pattern",
                                                               "observation_type",
                                                               "dtype_configs",
@@ -218,6 +219,10 @@ BackendConfig BackendConfig::from_dict(const json& dict, std::vector<std::string
   const JsonValue at(dict);
   at.expect_object("BackendConfig", kBackendConfigKeys);
   BackendConfig backend(at.has("name") ? at.at("name").string() : std::string{});
+  if (at.is_given(kEngineKey)) {
+    const JsonValue engine = at.at(kEngineKey);
+    with_path(engine, [&] { backend.set_engine(engine.string()); });
+  }
   if (at.is_given(kFallsBackKey)) backend.set_falls_back_to_libtorch(at.at(kFallsBackKey).boolean());
   if (!at.has("configs")) return backend;
   for (const JsonValue& item : at.at("configs").elements("BackendPatternConfigs")) {
@@ -234,6 +239,7 @@ BackendConfig BackendConfig::from_dict(const json& dict, std::vector<std::string
 
 json BackendConfig::to_dict() const {
   json dict{{"name", name_}, {"configs", mapped(configs_, &BackendPatternConfig::to_dict)}};
+  if (!engine_.empty()) dict[kEngineKey] = engine_;
   if (!falls_back_to_libtorch_) dict[kFallsBackKey] = false;
   return dict;
 }

@@ -20,6 +20,7 @@
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/engine_packing.h"
+#include "base/known_engines.h"
 #include "base/libtorch_error.h"
 #include "base/pending_file.h"
 #include "io/devices.h"
@@ -105,7 +106,7 @@ Error not_torchscript(const std::string& path, const std::exception& exception) 
 std::optional<at::QEngine> engine_in(const nlohmann::json& metadata) {
   if (!metadata.is_object() || metadata.value("stage", "") != "quantized") return std::nullopt;
   const std::string name = metadata.value("engine", "");
-  return name.empty() ? std::nullopt : std::optional(engine_from_name(name));
+  return name.empty() || name == kNoEngine ? std::nullopt : std::optional(engine_from_name(name));
 }
 
 }  // namespace

@@ -143,14 +143,26 @@ Error run_failure(const Stage& stage, const std::string& method, const Sample& s
                "please report it with the model");
 }
 
+/// Tables that were read from a file are spelled as in it: equal ones are written alike.
+bool are_equal(const BackendConfig& one, const BackendConfig& other) {
+  return one == other || one.to_dict() == other.to_dict();
+}
+
 /// The table that a model was prepared for decided where observers are, and of which kind.
 void check_backend(const Stage& stage, const BackendConfig& backend, const char* verb) {
-  if (stage.backend.name() == backend.name()) return;
+  const std::string& name = stage.backend.name();
+  if (name != backend.name()) {
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("the model was prepared for backend '{}' and cannot be {} for '{}'", name, verb,
+                            backend.name()),
+                fmt::format("prepare it again for that backend, or give the table of '{}'", name));
+  }
+  if (are_equal(stage.backend, backend)) return;
   throw Error(
       ErrorCode::BadConfig,
-      fmt::format("the model was prepared for backend '{}' and cannot be {} for '{}'", stage.backend.name(),
-                  verb, backend.name()),
-      fmt::format("prepare it again for that backend, or give the table of '{}'", stage.backend.name()));
+      fmt::format("the model was prepared with another table of backend '{}' than it is to be {} with", name,
+                  verb),
+      "give the same table to each step (Prepared::backend returns it), or prepare the model again");
 }
 
 /// bfloat16 without instructions for it is slower than float.

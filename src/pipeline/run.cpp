@@ -13,6 +13,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/known_engines.h"
 #include "config/names/observer_classes.h"
 #include "io/libraries.h"
 #include "ir/analysis.h"
@@ -110,12 +111,20 @@ QConfigMapping global_mapping(const ir::Model& model, const std::string& path) {
   return {};
 }
 
+/// A table inside of a model that names no engine is for that of the model.
+BackendConfig table_inside(const std::optional<BackendConfig>& own, const BackendConfig& around) {
+  if (!own) return around;
+  const bool names_engine =
+      own->to_dict().contains("engine") || !engine_of_pytorch_table(own->name()).empty();
+  return names_engine ? *own : BackendConfig(*own).set_engine(around.engine());
+}
+
 Stage configured_child(const Stage& stage, const ir::ModuleCall& call) {
   const StandaloneModuleConfig& config = *stage.custom.standalone_module(call.path, call.type);
   Stage child{
       .float_model = *call.module,
       .mapping = config.qconfig_mapping ? *config.qconfig_mapping : global_mapping(stage.model, call.path),
-      .backend = config.backend_config.value_or(stage.backend),
+      .backend = table_inside(config.backend_config, stage.backend),
       .custom = config.prepare_custom_config,
       .options = stage.options,
       .trains = stage.trains};

@@ -8,6 +8,7 @@
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/processor_faults.h"
+#include "base/known_engines.h"
 #include "pipeline/training.h"
 #include "torchscript/shared_classes.h"
 #include "torchscript/user_attributes.h"
@@ -44,18 +45,22 @@ std::unordered_set<const void*> memory_of_weights(const ir::Model& model) {
 
 }  // namespace
 
+kernels::ProcessorFaults processor_faults_of(const Stage& stage) {
+  if (stage.backend.engine() == kNoEngine) return {};
+  return kernels::processor_faults(stage.options.target_cpu, engine_of(stage.backend));
+}
+
 passes::PassContext context_of(const Stage& stage) {
-  const at::QEngine engine = engine_of(stage.backend);
   return {.source = stage.float_model,
           .table = stage.backend,
           .mapping = stage.mapping,
           .custom = stage.custom,
           .equalization = stage.equalization,
           .options = stage.options,
-          .target = {.engine = engine_name(engine),
+          .target = {.engine = std::string(stage.backend.engine()),
                      .cpu = stage.options.target_cpu,
                      .runtime = stage.options.target,
-                     .faults = kernels::processor_faults(stage.options.target_cpu, engine)},
+                     .faults = processor_faults_of(stage)},
           .trains = stage.trains,
           .mapping_around = stage.mapping_around,
           .convert_custom = stage.convert_custom,

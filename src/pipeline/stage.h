@@ -55,6 +55,9 @@ namespace detail {
 
 using Stage = Prepared::Stage;
 
+/// Which faults of its engine's kernels a stage has to reckon with.
+kernels::ProcessorFaults processor_faults_of(const Stage& stage);
+
 /// What passes may know of a stage.
 passes::PassContext context_of(const Stage& stage);
 

@@ -50,7 +50,7 @@ nlohmann::json mapping_of_result(const Stage& stage) {
   if (mapping == best_dynamic_qconfig_mapping()) return "best_dynamic_qconfig_mapping()";
   for (const bool is_own : {true, false}) {
     for (const std::string_view backend : known_engines()) {
-      if ((backend == stage.backend.name()) != is_own) continue;
+      if ((backend == stage.backend.engine()) != is_own) continue;
       if (mapping == default_qconfig_mapping(backend))
         return fmt::format("default_qconfig_mapping('{}')", backend);
       if (mapping == best_qconfig_mapping(backend)) return fmt::format("best_qconfig_mapping('{}')", backend);
@@ -76,10 +76,9 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
       {"mode", mode_of(stage.mapping)},
       {"recipe", to_string(stage.options.recipe)},
       {"backend", stage.backend.name()},
-      {"engine", engine_name_of(stage.backend)},
+      {"engine", stage.backend.engine()},
       {"target", to_string(stage.options.target)},
-      {"processor_faults",
-       kernels::processor_faults(stage.options.target_cpu, engine_of(stage.backend)).to_json()},
+      {"processor_faults", processor_faults_of(stage).to_json()},
       {"qconfig_mapping", is_result ? mapping_of_result(stage) : stage.mapping.to_dict()}};
   if (!stage.kept_float.empty()) metadata["kept_float"] = stage.kept_float;
   return metadata;

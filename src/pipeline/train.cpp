@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/recipe_options.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
 #include "operators/weighted.h"
@@ -132,10 +131,9 @@ Prepared prepare_qat(const Module& model, const QConfigMapping& mapping, const B
 QConfigMapping without_float_layers(QConfigMapping mapping, const Module& model, const BackendConfig& backend,
                                     std::span<const Sample> samples, const PrepareOptions& options) {
   PrepareOptions by_calibration = options;
-  by_calibration.recipe.recipe = Recipe::Best;
-  by_calibration.recipe.weight_rounding = WeightRounding::Nearest;  // no matter: nothing of it is kept
-  const std::string_view engine = is_known_engine(backend.name()) ? backend.name() : "x86";
-  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, by_calibration);
+  by_calibration.recipe = Recipe::Best;
+  by_calibration.weight_rounding = WeightRounding::Nearest;  // no matter: nothing of it is kept
+  Prepared prepared = prepare(model, best_qconfig_mapping(backend.engine()), backend, by_calibration);
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
   for (const std::string& path : float_layers(detail::stage_of(reference).model)) {

@@ -14,7 +14,8 @@
 #include <utility>
 
 #include "backends/kernels/engine.h"
-#include "base/known_engines.h"
+#include "base/callers_exception.h"
+#include "config/recipe_options.h"
 #include "io/libraries.h"
 #include "io/samples.h"
 #include "quantize/goal.h"
@@ -57,11 +58,10 @@ BackendConfig backend_of(const QuantizeOptions& options) {
   return mode_backend_config(options.mode, options.recipe, std::move(backend));
 }
 
-/// A table of one's own has no mapping of its own: the default one is that of x86.
+/// The default mapping is that of the table's engine.
 QConfigMapping mapping_of(const QuantizeOptions& options, const BackendConfig& backend) {
-  if (options.mapping) return *options.mapping;
-  return mode_qconfig_mapping(options.mode, options.recipe.recipe,
-                              is_known_engine(backend.name()) ? backend.name() : "x86");
+  return options.mapping ? *options.mapping
+                         : mode_qconfig_mapping(options.mode, options.recipe, backend.engine());
 }
 
 LoweringOptions lowering_of(const QuantizeOptions& options) { return {.float_dtype = options.float_dtype}; }

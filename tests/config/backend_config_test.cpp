@@ -33,6 +33,39 @@ TEST(BackendConfig, SetNameReplacesTheNameAndReturnsItself) {  // A-02
   EXPECT_EQ(backend.name(), "b");
 }
 
+TEST(BackendConfig, NamesItsEngine) {
+  EXPECT_EQ(BackendConfig("mine").set_engine("onednn").engine(), "onednn");
+  EXPECT_EQ(BackendConfig("x86").set_engine("fbgemm").engine(), "fbgemm");
+  EXPECT_EQ(BackendConfig("mine").set_engine("none").engine(), "none");
+  expect_error(
+      "the table 'mine' names no engine; name the one whose kernels it is for, x86, fbgemm, onednn, qnnpack "
+      "or none, "
+      "by set_engine, by \"engine\" in its JSON or by --backend",
+      [] { (void)BackendConfig("mine").engine(); });
+  expect_error("'x87' is not an engine; did you mean 'x86'?",
+               [] { BackendConfig("mine").set_engine("x87"); });
+}
+
+TEST(BackendConfig, WithoutAnEngineATableHasThatOfPyTorchsTableOfItsName) {
+  for (const BackendEntry& entry : backend_entries()) {
+    const std::string_view engine = entry.engine.empty() ? "none" : entry.engine;
+    EXPECT_EQ(entry.table().engine(), engine) << entry.name;
+    EXPECT_EQ(BackendConfig::from_dict(entry.table().to_dict()).engine(), engine) << entry.name;
+    EXPECT_FALSE(entry.table().to_dict().contains("engine")) << "PyTorch's tables name none";
+    EXPECT_EQ(entry.table().set_name("mine").engine(), engine) << "a new name changes nothing";
+  }
+}
+
+TEST(BackendConfig, JsonHasTheEngineThatATableNames) {
+  const BackendConfig own = BackendConfig::from_dict({{"name", "mine"}, {"engine", "qnnpack"}});
+  EXPECT_EQ(own.engine(), "qnnpack");
+  EXPECT_EQ(own.to_dict()["engine"], "qnnpack");
+  EXPECT_EQ(BackendConfig::from_dict(own.to_dict()), own);
+  expect_error("at 'engine': 'x87' is not an engine; did you mean 'x86'?", [] {
+    BackendConfig::from_dict({{"name", "mine"}, {"engine", "x87"}});
+  });
+}
+
 TEST(BackendConfig, KeepsRowsInTheOrderOfInsertion) {
   BackendConfig backend;
   backend.set_backend_pattern_configs({row(nn::Linear), row(nn::Conv2d), row(nn::ReLU)});

@@ -53,7 +53,7 @@ std::optional<Config> read_config(const json& job, const char* key) {
 tsq::BackendConfig table_of(const json& job) {
   const auto engine = job.at("backend").get<std::string>();
   auto own = read_config<tsq::BackendConfig>(job, "backend_config");
-  return own ? own->set_name(engine) : tsq::backend_config(engine);
+  return own ? own->set_name(engine).set_engine(engine) : tsq::backend_config(engine);
 }
 
 tsq::ConvertOptions convert_options(const json& job) {

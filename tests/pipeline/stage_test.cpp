@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <tsq/data.h>
+#include <tsq/engine_lock.h>
 #include <tsq/quantize.h>
 #include <tsq/sensitivity.h>
 #include <tsq/tried_step.h>
@@ -231,8 +232,56 @@ TEST(Stage, ATableOfAnotherBackendThanPreparesIsRefused) {
     EXPECT_NE(error.problem().find("prepared for backend"), std::string::npos) << error.what();
     EXPECT_EQ(error_of([&] { convert(prepared, backend_config(other)); }).code(), ErrorCode::BadConfig);
   }
-  EXPECT_NO_THROW(convert_to_reference(prepared, with_weight_only(backend_config("x86")),
-                                       {.custom = ConvertCustomConfig().set_allow_uncalibrated(true)}));
+}
+
+TEST(Stage, AnotherTableOfTheSameNameThanPreparesIsRefused) {
+  const Prepared prepared = calibrated(model_with_inner(), {});
+  BackendConfig fewer("x86");
+  for (const BackendPatternConfig& row : backend_config("x86").configs()) {
+    if (row.key() != Pattern(symbol("torch.nn.Conv2d"))) fewer.set_backend_pattern_config(row);
+  }
+  const Reference reference = convert_to_reference(prepared, backend_config("x86"));
+  for (const BackendConfig& other :
+       {fewer, with_weight_only(backend_config("x86")), backend_config("x86").set_engine("fbgemm")}) {
+    const std::string sentence =
+        "the model was prepared with another table of backend 'x86' than it is to be ";
+    EXPECT_NE(error_of([&] { convert_to_reference(prepared, other); }).problem().find(sentence),
+              std::string::npos);
+    EXPECT_NE(error_of([&] { lower(reference, other); }).problem().find(sentence), std::string::npos);
+  }
+  // As a file has it, with each name spelled out.
+  EXPECT_NO_THROW(lower(reference, BackendConfig::from_dict(backend_config("x86").to_dict())));
+}
+
+TEST(Stage, AStepNeedsAnEngineThatTheTableNames) {
+  const BackendConfig own =
+      BackendConfig("mine").set_backend_pattern_configs(backend_config("x86").configs());
+  const at::QEngine before = engine_in_use();
+  set_engine(at::QEngine::ONEDNN);  // what the process has decides nothing
+  const auto prepared = [](const BackendConfig& backend) {
+    Prepared result = prepare(testing::conv_bn_relu(), default_qconfig_mapping("fbgemm"), backend);
+    calibrate(result, std::vector<Sample>{{torch::randn({2, 3, 8, 8})}});
+    return result;
+  };
+  const Error error = error_of([&] { prepared(own); });
+  EXPECT_EQ(error.code(), ErrorCode::BadConfig);
+  EXPECT_EQ(error.problem(), "the table 'mine' names no engine");
+  const BackendConfig for_fbgemm = BackendConfig(own).set_engine("fbgemm");
+  const Prepared of_fbgemm = prepared(for_fbgemm);
+  EXPECT_EQ(detail::context_of(detail::stage_of(of_fbgemm)).target.engine, "fbgemm");
+  EXPECT_EQ(detail::metadata_of(detail::stage_of(of_fbgemm), "quantized")["engine"], "fbgemm");
+  set_engine(before);
+}
+
+TEST(Stage, ATableInsideOfAModelIsForTheEngineOfTheModel) {
+  StandaloneModuleConfig config;
+  config.backend_config = BackendConfig("mine").set_backend_pattern_configs(backend_config("x86").configs());
+  const Prepared prepared =
+      calibrated(model_with_inner(), PrepareCustomConfig().set_standalone_module_name("inner", config));
+  const detail::Stage& inner = *detail::stage_of(prepared).standalone.at("inner");
+  EXPECT_EQ(inner.backend.name(), "mine");
+  EXPECT_EQ(detail::context_of(inner).target.engine, "x86");
+  EXPECT_NO_THROW(convert(prepared, backend_config("x86")));
 }
 
 TEST(Stage, ConvertTellsHowFarItIs) {

@@ -160,7 +160,7 @@ class Both:
 
         torch.jit.script(traced).save(str(self.folder / "model.pt"))
         torch.save([(batch,) for batch in batches], self.folder / "data.pt")
-        table = self.write("table.json", backend_to_json(backend))
+        table = self.write("table.json", {**backend_to_json(backend), "engine": "x86"})
         qconfigs = self.write("qconfig.json", mapping_to_json(mapping))
         options = ["--backend-config", table, "--qconfig", qconfigs, "--recipe", "fx"]
         self.command("prepare", "model.pt", *options, "--output", "prepared.pt")
@@ -442,7 +442,7 @@ def layers_train_in_the_form_of_their_qat_module(both: Both) -> None:
     prepared = prepare_qat_fx(copy.deepcopy(model), mapping, (torch.ones(3, 4),), backend_config=backend)
     check(isinstance(prepared.fc, nnqat.Linear), "FX swaps the layer")
     torch.jit.script(torch.fx.symbolic_trace(model)).save(str(both.folder / "model.pt"))
-    table, qconfigs = both.write("table.json", backend_to_json(backend)), both.write("qconfig.json", mapping_to_json(mapping))
+    table, qconfigs = both.write("table.json", {**backend_to_json(backend), "engine": "x86"}), both.write("qconfig.json", mapping_to_json(mapping))
     both.command("prepare", "--qat", "model.pt", "--backend-config", table, "--qconfig", qconfigs, "--recipe", "fx", "--output", "training.pt")
     ours = torch.jit.load(both.folder / "training.pt")
     keys = [key for key in prepared.state_dict() if key.startswith("fc.weight_fake_quant")]

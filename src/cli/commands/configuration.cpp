@@ -33,14 +33,14 @@ Config read_with_files(const std::string& path) {
   });
 }
 
-/// A user's table is lowered for the engine of --backend; without the option its own name tells the engine.
+/// A user's table is lowered for the engine of --backend; without the option for the one that it names.
 BackendConfig table(const ConfigurationOptions& options) {
   const std::string fallback(kDefaultBackend);
   if (options.backend_config.empty())
     return backend_config(options.backend.empty() ? fallback : options.backend);
   auto own = read_with_files<BackendConfig>(options.backend_config);
-  if (!options.backend.empty()) own.set_name(options.backend);
-  if (own.name().empty()) own.set_name(fallback);
+  if (!options.backend.empty()) own.set_engine(options.backend);
+  (void)own.engine();  // throws where it names none
   return own;
 }
 
@@ -111,7 +111,7 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
     return weight_only_qconfig_mapping(options.bits.value_or(kDefaultBits),
                                        options.group_size.value_or(kDefaultGroupSize));
   }
-  const std::string_view engine = is_known_engine(backend.name()) ? backend.name() : kDefaultBackend;
+  const std::string_view engine = backend.engine();
   if (options.qat && options.mode != "dynamic") {
     return options.recipe == "best" ? best_qat_qconfig_mapping(engine) : default_qat_qconfig_mapping(engine);
   }
@@ -272,11 +272,22 @@ nlohmann::json metadata_of_step(const std::string& path) {
 
 BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path) {
   const nlohmann::json metadata = metadata_of_step(path);
-  if (metadata.is_object() && metadata.contains("backend_config") && metadata["backend_config"].is_object()) {
-    return BackendConfig::from_dict(metadata["backend_config"]);
-  }
-  const bool named = metadata.is_object() && metadata.contains("backend") && metadata["backend"].is_string();
-  return backend_config(named ? metadata["backend"].get<std::string>() : std::string(kDefaultBackend));
+  const auto text = [&](const char* key, std::string_view otherwise) {
+    const bool is_there = metadata.is_object() && metadata.contains(key) && metadata[key].is_string();
+    return is_there ? metadata[key].get<std::string>() : std::string(otherwise);
+  };
+  std::optional<BackendConfig> of_file;
+  if (metadata.is_object() && metadata.contains("backend_config") && metadata["backend_config"].is_object())
+    of_file = BackendConfig::from_dict(metadata["backend_config"]);
+  const bool is_asked = !options.backend.empty() || !options.backend_config.empty();
+  const bool names_that_of_file =
+      of_file && options.backend_config.empty() && options.backend == of_file->engine();
+  if (of_file && (!is_asked || names_that_of_file)) return *of_file;
+  if (!is_asked) return backend_config(text("backend", kDefaultBackend));
+  // As prepare has completed it.
+  const QuantizeMode mode =
+      text("mode", "static") == "weight_only" ? QuantizeMode::WeightOnly : QuantizeMode::Static;
+  return mode_backend_config(mode, recipe_from_name(text("recipe", "best")), table(options));
 }
 
 }  // namespace tsq::cli
