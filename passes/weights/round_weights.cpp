@@ -94,44 +94,65 @@ bool codes_are_bound(const ir::Weighted& weighted, const kernels::Target& target
   return kernels::sums_pairs_in_16_bits(target, kernels::weighted_shape(weighted));
 }
 
-void round(ir::Weighted& weighted) {
+std::vector<int64_t> sizes_in_groups(const ir::Weighted& weighted) {
+  return {weighted.groups, -1, weighted.weight.numel() / weighted.weight.size(0)};
+}
+
+at::Tensor scales_of(const ir::Weighted& weighted) {
+  return weighted.weight_qparams->scale.to(at::kFloat).reshape({weighted.groups, -1, 1}).contiguous();
+}
+
+ir::LearnedRounding learned(const ir::Weighted& weighted) {
   const at::Tensor products = weighted.input_products.to(at::kDouble);
   const int64_t columns = products.size(1) - 1;
   const at::Tensor mean = products.slice(1, 0, columns).select(2, columns);
-  const std::vector<int64_t> sizes{weighted.groups, -1, columns};
   const auto in_single = [&](const at::Tensor& tensor) {
-    return tensor.detach().reshape(sizes).to(at::kFloat).contiguous();
+    return tensor.detach().reshape(sizes_in_groups(weighted)).to(at::kFloat).contiguous();
   };
   const at::Tensor exact = in_single(weighted.weight);
-  const at::Tensor scales =
-      weighted.weight_qparams->scale.to(at::kFloat).reshape({weighted.groups, -1, 1}).contiguous();
-  const at::Tensor rounded =
-      scales * best_codes({.weight = exact,
-                           .nearest = in_single(kernels::quantized_weight(weighted).int_repr()),
-                           .scales = scales,
-                           .covariance = damped_covariance(products, mean).to(at::kFloat).contiguous()});
-  const at::Tensor shift = ((rounded - exact) * mean.unsqueeze(1)).sum(2).flatten();
+  const at::Tensor scales = scales_of(weighted);
+  const at::Tensor codes =
+      best_codes({.weight = exact,
+                  .nearest = in_single(kernels::quantized_weight(weighted).int_repr()),
+                  .scales = scales,
+                  .covariance = damped_covariance(products, mean).to(at::kFloat).contiguous()});
+  return {.codes = codes.to(at::kChar),
+          .excess = ((scales * codes - exact) * mean.unsqueeze(1)).sum(2).flatten()};
+}
+
+void round(const ir::LearnedRounding& learned, ir::Weighted& weighted) {
+  const at::Tensor rounded = scales_of(weighted) * learned.codes.to(at::kFloat);
   weighted.weight = rounded.reshape(weighted.weight.sizes()).to(weighted.weight.scalar_type());
-  take_off_bias(weighted, shift);
+  take_off_bias(weighted, learned.excess);
   weighted.input = {.sizes = weighted.input.sizes};
+}
+
+/// What is looked up besides is best with the nearest codes.
+bool has_learned(const Model& model, const ir::Weighted& weighted, const PassContext& context) {
+  return !codes_are_bound(weighted, context.target) &&
+         !torchscript::is_quantized_table(model, weighted.weight);
 }
 
 }  // namespace
 
 bool round_weights(ir::Model& model, const PassContext& context) {
   const c10::NoGradGuard no_grad;
+  std::vector<std::size_t> layers;
+  for (std::size_t call = 0; call < model.calls.size(); ++call) {
+    const ir::Weighted* weighted = ir::weighted_of(model.calls[call]);
+    if (weighted != nullptr && can_be_rounded(*weighted)) layers.push_back(call);
+  }
   bool has_changed = false;
-  for (ir::ModuleCall& call : model.calls) {
-    ir::Weighted* weighted = ir::weighted_of(call);
-    if (weighted == nullptr || !can_be_rounded(*weighted)) continue;
-    // What is looked up besides is best with the nearest codes.
-    if (!codes_are_bound(*weighted, context.target) &&
-        !torchscript::is_quantized_table(model, weighted->weight)) {
-      round(*weighted);
+  for (const std::size_t call : layers) {
+    ir::Weighted& weighted = *ir::weighted_of(model.calls[call]);
+    if (!model.rounding_is_known && has_learned(model, weighted, context))
+      model.learned_rounding.insert_or_assign(call, learned(weighted));
+    if (const auto known = model.learned_rounding.find(call); known != model.learned_rounding.end()) {
+      round(known->second, weighted);
       has_changed = true;
     }
-    weighted->input_products.reset();
-    context.advance();
+    weighted.input_products.reset();
+    context.advance(Part::Layer, layers.size());
   }
   return has_changed;
 }

@@ -55,6 +55,13 @@ struct PaddingFold {
   bool may_have_too_many_outputs{false};
 };
 
+/// What round_weights has chosen for a layer: a reference's file has it in the place of the products of its
+/// inputs, which are larger.
+struct LearnedRounding {
+  at::Tensor codes{};   ///< of bytes, [groups, rows, columns]
+  at::Tensor excess{};  ///< [rows], by which the codes' errors raise the layer's outputs
+};
+
 /// The parameters of a convolution, transposed convolution or linear layer, out of the module that held them.
 struct Weighted {
   at::Tensor weight{};
@@ -216,12 +223,15 @@ struct Model {
   std::unordered_map<std::string, int> first_free_numbers{};  ///< by name: unique_attribute_name's memory
 
   // What passes have found out about the whole.
-  bool opens_methods{false};                        ///< methods beside forward are captured as forward is
-  bool is_quantized{false};                         ///< the mapping gives some operator a QConfig
-  std::vector<std::string> unobserved_layers{};     ///< Report::unobserved_layers
-  std::vector<UnmatchedEntry> unmatched_entries{};  ///< Report::unmatched_entries
-  std::set<std::string> python_files{};             ///< Report::python_files
-  std::vector<FusedProgram> programs{};             ///< Report::programs
+  bool opens_methods{false};                            ///< methods beside forward are captured as forward is
+  bool is_quantized{false};                             ///< the mapping gives some operator a QConfig
+  std::vector<std::string> unobserved_layers{};         ///< Report::unobserved_layers
+  std::vector<UnmatchedEntry> unmatched_entries{};      ///< Report::unmatched_entries
+  std::vector<UnmatchedLowering> unmatched_lowering{};  ///< Report::unmatched_lowering
+  std::set<std::string> python_files{};                 ///< Report::python_files
+  std::vector<FusedProgram> programs{};                 ///< Report::programs
+  std::map<std::size_t, LearnedRounding> learned_rounding{};  ///< by index in `calls`
+  bool rounding_is_known{false};  ///< `learned_rounding` came with the model: nothing further is learned
   std::map<std::string, at::Tensor> mean_errors{};  ///< by which biases are corrected, by Decision::node
   std::shared_ptr<const Model> before_rounding{};   ///< the observed graph with the same ranges and weights
   std::map<std::string, PackedWeight> packed_weights{};  ///< by attribute

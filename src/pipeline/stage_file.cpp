@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_map>
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/processor_faults.h"
@@ -20,6 +19,8 @@
 #include "config/module_definition.h"
 #include "io/archive.h"
 #include "ir/analysis.h"
+#include "observers/observer_module.h"
+#include "pipeline/module_fingerprint.h"
 #include "pipeline/reference_training.h"
 #include "pipeline/run.h"
 #include "pipeline/training.h"
@@ -29,7 +30,7 @@ namespace detail {
 namespace {
 
 /// Of prepared and reference files: raised when older ones cannot be read any more.
-constexpr int kLayout = 1;
+constexpr int kLayout = 2;
 
 /// Types have QConfigs, and every one of them leaves activations in float.
 bool is_weight_only(const QConfigMapping& mapping) {
@@ -118,6 +119,9 @@ constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kObserverNames = "observer_names";
 constexpr const char* kObserverPrefix = "observer_";
 constexpr const char* kTrained = "trained_parameters";
+constexpr const char* kContent = "content";
+constexpr const char* kRounding = "learned_rounding";
+constexpr const char* kProducts = "products";
 
 /// A hash of a continuation but for the numbers of samples: what the observers of a file belong to.
 std::string fingerprint_of(nlohmann::json continuation) {
@@ -125,29 +129,27 @@ std::string fingerprint_of(nlohmann::json continuation) {
   return c10::sha1(continuation.dump()).str();
 }
 
-/// The operator or input that returns what an observer sees. Numbers, which TorchScript assigns to values
-/// without a name, change when a graph is copied: such a value has the place of its operator in the graph.
-std::string name_of(const ir::Model& model, const ir::Value* value, std::size_t position) {
-  const Decision* decision = ir::decision_of(model, value->node());
-  if (decision != nullptr && !decision->node.empty()) return decision->node;
-  return value->hasDebugName() ? value->debugName()
-                               : fmt::format("{}@{}", value->node()->kind().toQualString(), position);
+/// The layer, argument or kind of operator that returns what an observer sees. The names of all other values
+/// change when code is printed and read again.
+std::string name_of(const ir::Model& model, const ir::Value* value) {
+  const ir::Node* node = value->node();
+  if (node == model.graph->param_node()) return value->debugName();
+  const Decision* decision = ir::is_module_call(node) ? ir::decision_of(model, node) : nullptr;
+  return decision != nullptr && !decision->node.empty() ? decision->node : node->kind().toQualString();
 }
 
-/// The names of observers. A key is the value that the observer sees and the observer's index among those of
-/// that value.
+/// The names of observers. A key is what the observer sees and the observer's index, in the order of the
+/// graph, among those of that name.
 std::map<std::string, std::string> names_by_value(const ir::Model& model) {
   std::map<std::string, std::string> names;
-  std::map<std::string, int> of_value;
+  std::map<std::string, int> of_name;
   std::set<std::size_t> named;
-  std::unordered_map<const ir::Node*, std::size_t> position;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    position.emplace(node, position.size());
     if (!ir::is_observer(node) || !named.insert(ir::observer_index(node)).second) continue;
     const ir::Value* value = node->input(0);
     while (ir::is_observer(value->node())) value = value->node()->input(0);
-    const std::string name = name_of(model, value, position[value->node()]);
-    names.emplace(fmt::format("{}#{}", name, of_value[name]++), ir::observer_of(model, node).name);
+    const std::string name = name_of(model, value);
+    names.emplace(fmt::format("{}#{}", name, of_name[name]++), ir::observer_of(model, node).name);
   }
   return names;
 }
@@ -189,6 +191,27 @@ Module with_continuation(Module module, const Module& continuation) {
   return module;
 }
 
+/// What a file holds, to be compared with it when it is loaded.
+void set_content(Module& continuation, const Module& module, bool parameters_only) {
+  continuation.register_attribute(kContent, c10::StringType::get(),
+                                  detail::fingerprint_when_loaded(module, kContinuation, parameters_only));
+}
+
+/// How a file that tsq wrote differs from it, where its continuation knows of nothing.
+void check_content(const std::string& path, const Module& module, const Module& continuation,
+                   bool parameters_only) {
+  const std::string content = detail::fingerprint_of_loaded(module, kContinuation, parameters_only);
+  if (continuation.attr(kContent).toStringRef() == content) return;
+  throw Error(
+      ErrorCode::BadModel,
+      fmt::format("'{}' was changed after tsq wrote it: its code or its {} are not those that tsq goes "
+                  "on from",
+                  path, parameters_only ? "weights" : "weights, scales and zero points"),
+      parameters_only ? "change the float model, and prepare and calibrate it again"
+                      : "give the file that tsq wrote; weights that are to change train, after 'tsq "
+                        "prepare --qat' of it");
+}
+
 Error changed_file(const std::string& path, const char* how) {
   return Error(ErrorCode::BadModel, fmt::format("'{}' {}", path, how),
                "prepare and calibrate the float model again");
@@ -206,6 +229,14 @@ Error other_stage(const std::string& path, const Module& module, std::string_vie
   std::string text = fmt::format("'{}' is not a {} model of tsq", path, name);
   nlohmann::json metadata = read_metadata(path);
   if (metadata.is_null()) metadata = training_metadata(module);
+  if (metadata.is_null() && module.hasattr(kContinuation)) {
+    return Error(
+        ErrorCode::BadModel,
+        fmt::format("'{}' has lost the record that tsq wrote into it: Python's torch.jit.save drops the "
+                    "files beside a model",
+                    path),
+        "load it with _extra_files={'tsq.json': ''}, and save it with what that returns");
+  }
   const StageKind kind = metadata.is_object()
                              ? kind_of_stage(metadata.value("stage", ""), metadata.value("training", false))
                              : StageKind();
@@ -346,14 +377,17 @@ void Prepared::save(const std::string& path, const ExtraFiles& extra_files) cons
   const at::NoGradGuard no_grad;
   Stage stage = *stage_;
   stage.model.mean_errors = detail::mean_errors_of(stage);
-  io::save_archive(with_continuation(detail::module_of(stage), continuation_module(stage, configuration)),
-                   configuration, path, extra_files);
+  const Module module = detail::module_of(stage);
+  Module continuation = continuation_module(stage, configuration);
+  set_content(continuation, module, /*parameters_only=*/true);
+  io::save_archive(with_continuation(module, continuation), configuration, path, extra_files);
 }
 
 Prepared Prepared::load(const std::string& path) {
   Module module = tsq::load(path);
   if (detail::is_training_module(module)) return load_trained(module);
   const Loaded loaded = as_stage(path, std::move(module), "prepared");
+  check_content(path, loaded.module, loaded.continuation, /*parameters_only=*/true);
   std::shared_ptr<Stage> stage = stage_in(path, loaded);
   take_observers(*stage, loaded.module);
   return Stage::make<Prepared>(std::move(stage));
@@ -361,11 +395,41 @@ Prepared Prepared::load(const std::string& path) {
 
 namespace {
 
+/// `visit(model, prefix)` for the model of a stage and those of standalone modules in it.
+template <typename Model, typename Visit>
+void for_each_model(Model& model, const std::map<std::string, std::shared_ptr<Stage>>& standalone,
+                    const std::string& prefix, const Visit& visit) {
+  visit(model, prefix);
+  std::size_t index = 0;
+  for (const auto& [path, child] : standalone)
+    for_each_model(child->model, child->standalone, fmt::format("{}{}_", prefix, index++), visit);
+}
+
+/// An observer of products without them, as many zeros that are stored once: what they are for is done.
+Module as_kept(const Module& observer) {
+  if (!observer.hasattr(kProducts)) return observer;
+  Module kept = observer.copy();
+  const at::Tensor products = kept.attr(kProducts).toTensor();
+  if (products.numel() > 0)
+    kept.setattr(kProducts, at::zeros({1}, products.options()).expand(products.sizes()));
+  return kept;
+}
+
 Module continuation_of_reference(const Stage& stage, const nlohmann::json& configuration) {
   Module continuation = continuation_module(stage, configuration);
-  for_each_observer(
-      *stage.observed, stage.standalone, kObserverPrefix,
-      [&](const Module& observer, const std::string& name) { continuation.register_module(name, observer); });
+  for_each_observer(*stage.observed, stage.standalone, kObserverPrefix,
+                    [&](const Module& observer, const std::string& name) {
+                      continuation.register_module(name, as_kept(observer));
+                    });
+  std::map<std::string, at::Tensor> rounding;
+  for_each_model(stage.model, stage.standalone, "", [&](const ir::Model& model, const std::string& prefix) {
+    for (const auto& [call, learned] : model.learned_rounding) {
+      rounding.emplace(fmt::format("{}{}_codes", prefix, call), learned.codes);
+      rounding.emplace(fmt::format("{}{}_excess", prefix, call), learned.excess);
+    }
+  });
+  continuation.register_attribute(
+      kRounding, c10::DictType::create(c10::StringType::get(), c10::TensorType::get()), as_dict(rounding));
   if (!stage.trained_parameters.empty()) {
     continuation.register_attribute(kTrained,
                                     c10::DictType::create(c10::StringType::get(), c10::TensorType::get()),
@@ -387,9 +451,10 @@ std::map<std::string, at::Tensor> parameters_by_name(const Module& module) {
 
 void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
   const nlohmann::json configuration = detail::continuation_of(*stage_, "reference");
-  io::save_archive(
-      with_continuation(detail::module_of(*stage_), continuation_of_reference(*stage_, configuration)),
-      configuration, path, extra_files);
+  const Module module = detail::module_of(*stage_);
+  Module continuation = continuation_of_reference(*stage_, configuration);
+  set_content(continuation, module, /*parameters_only=*/false);
+  io::save_archive(with_continuation(module, continuation), configuration, path, extra_files);
 }
 
 Module reference_to_train(const Reference& reference) {
@@ -420,10 +485,26 @@ Reference trained_reference(const Module& trained) {
 Reference Reference::load(const std::string& path) {
   Module module = tsq::load(path);
   if (is_reference_to_train(module)) return trained_reference(module);
-  return reference_in(path, as_stage(path, std::move(module), "reference"));
+  const Loaded loaded = as_stage(path, std::move(module), "reference");
+  check_content(path, loaded.module, loaded.continuation, /*parameters_only=*/false);
+  return reference_in(path, loaded);
 }
 
 namespace {
+
+/// The rounding of weights that a reference's file keeps.
+void take_rounding(Stage& stage, const std::map<std::string, at::Tensor>& kept) {
+  for_each_model(stage.model, stage.standalone, "", [&](ir::Model& model, const std::string& prefix) {
+    model.rounding_is_known = true;
+    for (std::size_t call = 0; call < model.calls.size(); ++call) {
+      const auto codes = kept.find(fmt::format("{}{}_codes", prefix, call));
+      if (codes == kept.end()) continue;
+      model.learned_rounding.emplace(
+          call, ir::LearnedRounding{.codes = codes->second,
+                                    .excess = kept.at(fmt::format("{}{}_excess", prefix, call))});
+    }
+  });
+}
 
 Reference reference_in(const std::string& path, const Loaded& loaded) {
   std::shared_ptr<Stage> stage = stage_in(path, loaded);
@@ -431,6 +512,7 @@ Reference reference_in(const std::string& path, const Loaded& loaded) {
                     [&](Module& observer, const std::string& name) {
                       observer = loaded.continuation.attr(name).toModule();
                     });
+  take_rounding(*stage, as_map<at::Tensor>(loaded.continuation.attr(kRounding)));
   stage->kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
   const BackendConfig backend = stage->backend;

@@ -314,6 +314,201 @@ TEST(Stage, ConvertTellsHowFarItIs) {
   EXPECT_EQ(done.back(), total);
 }
 
+/// What a caller throws to cancel: nothing that the library knows.
+struct Cancelled {
+  int token{0};
+};
+
+TEST(Stage, WhatAProgressThrowsReachesTheCallerAsItIs) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model_with_inner(), best_qconfig_mapping("x86"), backend);
+  const std::vector<Sample> samples(5, {torch::randn({2, 3, 8, 8})});
+  calibrate(prepared, samples);
+  const auto expect_passed = [&](const auto& work) {
+    const auto at_half = [](const auto& what) {
+      return [what](std::size_t done, std::size_t total) {
+        if (2 * done >= total) throw what;
+      };
+    };
+    try {
+      work(at_half(Cancelled{.token = 7}));
+      ADD_FAILURE() << "no exception";
+    } catch (const Cancelled& thrown) {
+      EXPECT_EQ(thrown.token, 7);
+    }
+    // Types that the library throws and catches itself.
+    const Error own(ErrorCode::Internal, "pressed");
+    try {
+      work(at_half(own));
+      ADD_FAILURE() << "no exception";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), own.what());
+    }
+    EXPECT_THROW(work(at_half(std::bad_alloc())), std::bad_alloc);
+  };
+  expect_passed([&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
+  expect_passed(
+      [&](const Progress& progress) { convert_to_reference(prepared, backend, {.progress = progress}); });
+  expect_passed([&](const Progress& progress) {
+    convert_and_try(prepared, backend, {}, std::nullopt, {.samples = samples}, progress);
+  });
+  expect_passed(
+      [&](const Progress& progress) { sensitivity(prepared, backend, samples, {.progress = progress}); });
+}
+
+/// What a program, in Python for example, makes of a file that tsq wrote.
+void edit(const std::string& from, const std::string& to, const std::function<void(Module&)>& change,
+          bool keeps_record = true) {
+  torch::jit::ExtraFilesMap extra;
+  if (keeps_record) extra["tsq.json"] = "";
+  Module module = torch::jit::load(from, std::nullopt, extra);
+  const at::NoGradGuard no_grad;
+  change(module);
+  module.save(to, extra);
+}
+
+/// The first tensor whose name ends so.
+at::Tensor tensor_called(const Module& module, std::string_view end) {
+  for (const auto& each : module.named_attributes()) {
+    if (each.value.isTensor() && each.name.ends_with(end)) return each.value.toTensor();
+  }
+  ADD_FAILURE() << "no " << end;
+  return {};
+}
+
+void negate_result(Module& module) {
+  torch::jit::Graph& graph = *module.get_method("forward").graph();
+  const torch::jit::WithInsertPoint guard(graph.return_node());
+  torch::jit::Value* negative = graph.insert(c10::aten::neg, {graph.outputs()[0]});
+  graph.return_node()->replaceInput(0, negative);
+}
+
+struct Edit {
+  const char* what;
+  std::function<void(Module&)> change;
+};
+
+TEST(Stage, AReferenceFileThatAnotherProgramChangedIsRefused) {
+  const testing::TemporaryFolder folder;
+  const std::string written = folder.file("reference.pt");
+  const std::string edited = folder.file("edited.pt");
+  const BackendConfig backend = backend_config("x86");
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    Prepared prepared =
+        prepare(model_with_inner(), default_qconfig_mapping("x86"), backend, {.recipe = recipe});
+    calibrate(prepared, std::vector<Sample>{{torch::randn({2, 3, 8, 8})}});
+    const Reference reference = convert_to_reference(prepared, backend);
+    reference.save(written);
+    const auto refusal = [&] { return error_of([&] { Reference::load(edited); }); };
+    for (const auto& [what, change] :
+         {Edit{"weight", [](Module& module) { tensor_called(module, ".weight").mul_(1.3); }},
+          Edit{"one bit of a weight",
+               [](Module& module) {
+                 const at::Tensor first = tensor_called(module, ".weight").flatten()[0];
+                 first.copy_(at::nextafter(first, at::ones_like(first) * 9));
+               }},
+          Edit{"bias", [](Module& module) { tensor_called(module, ".bias").add_(1); }},
+          Edit{"scale", [](Module& module) { tensor_called(module, "weight_scale").mul_(2); }},
+          Edit{"zero point", [](Module& module) { tensor_called(module, "weight_zero_point").add_(1); }},
+          Edit{"code", negate_result}}) {
+      SCOPED_TRACE(fmt::format("{} {}", to_string(recipe), what));
+      edit(written, edited, change);
+      const Error error = refusal();
+      EXPECT_EQ(error.code(), ErrorCode::BadModel);
+      EXPECT_NE(error.problem().find(
+                    "was changed after tsq wrote it: its code or its weights, scales and zero points"),
+                std::string::npos)
+          << error.what();
+    }
+    edit(
+        written, edited, [](Module&) {}, /*keeps_record=*/false);
+    EXPECT_NE(refusal().problem().find("has lost the record that tsq wrote into it"), std::string::npos);
+    // Saved again, or in another mode, it is what it was.
+    edit(written, edited, [](Module& module) { module.train(); });
+    edit(edited, edited, [](Module&) {});
+    const at::Tensor input = torch::randn({2, 3, 8, 8});
+    EXPECT_TRUE(at::equal(run(lower(Reference::load(edited), backend), input),
+                          run(lower(reference, backend), input)));
+  }
+}
+
+TEST(Stage, CodeWithBranchesAndLoopsIsTheSameAfterItWasSavedAgain) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Loop");
+  model.register_module("conv", testing::conv2d(3, 3, 1));
+  model.register_module("last", testing::conv2d(3, 3, 1));
+  model.define(
+      "def forward(self, x):\n"
+      "  if x.size(0) > 1000:\n"
+      "    torch.warn('many')\n"
+      "  for i in range(x.size(0)):\n"
+      "    x = torch.relu(self.conv.forward(x))\n"
+      "    if bool(x.sum() > 0):\n"
+      "      x = self.last.forward(x)\n"
+      "  return x\n");
+  const testing::TemporaryFolder folder;
+  const std::string written = folder.file("reference.pt");
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    Prepared prepared =
+        prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = recipe});
+    calibrate(prepared, std::vector<Sample>{{torch::randn({2, 3, 8, 8})}});
+    prepared.save(written);
+    edit(written, written, [](Module&) {});
+    EXPECT_NO_THROW(Prepared::load(written)) << to_string(recipe);
+    convert_to_reference(prepared, backend_config("x86")).save(written);
+    for (int again = 0; again < 2; ++again) edit(written, written, [](Module&) {});
+    EXPECT_NO_THROW(Reference::load(written)) << to_string(recipe);
+  }
+}
+
+TEST(Stage, APreparedFileMayLearnOnlyByItsObservers) {
+  const testing::TemporaryFolder folder;
+  const std::string written = folder.file("prepared.pt");
+  const std::string edited = folder.file("edited.pt");
+  const Prepared prepared = calibrated(model_with_inner(), standalone_inner());
+  prepared.save(written);
+  edit(written, edited, [](Module& module) { module.forward({torch::randn({2, 3, 8, 8})}); });
+  EXPECT_NO_THROW(Prepared::load(edited));
+  for (const auto& change :
+       {std::function<void(Module&)>(negate_result), std::function<void(Module&)>([](Module& module) {
+          tensor_called(module, "after.weight").mul_(1.3);
+        })}) {
+    edit(written, edited, change);
+    EXPECT_NE(error_of([&] { Prepared::load(edited); }).problem().find("its code or its weights"),
+              std::string::npos);
+  }
+}
+
+/// The bytes of all tensors that a file holds.
+std::size_t bytes_of(const std::string& path) { return std::filesystem::file_size(path); }
+
+TEST(Stage, AReferenceFileHoldsNoProductsOfInputs) {
+  torch::manual_seed(0);
+  Module model = testing::user_module("Wide");
+  model.register_module("a", testing::linear(256, 64));
+  model.register_module("b", testing::linear(64, 256));
+  model.define("def forward(self, x):\n  return self.b.forward(torch.relu(self.a.forward(x)))\n");
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.target_cpu = TargetCpu::Vnni});
+  calibrate(prepared, std::vector<Sample>(4, {torch::randn({32, 256})}));
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("reference.pt");
+  const Reference reference = convert_to_reference(prepared, backend);
+  reference.save(file);
+  const std::size_t weights = 2 * 256 * 64;
+  // The float weights, the rounded ones and a byte for each code; the products alone would be 257² + 65²
+  // floats.
+  EXPECT_LT(bytes_of(file), (4 + 4 + 1) * weights + 150'000);
+  prepared.save(folder.file("prepared.pt"));
+  EXPECT_GT(bytes_of(folder.file("prepared.pt")), 4 * 257 * 257);
+  const Reference loaded = Reference::load(file);
+  const at::Tensor input = torch::randn({8, 256});
+  EXPECT_TRUE(at::equal(run(loaded.module(), input), run(reference.module(), input)));
+  EXPECT_TRUE(at::equal(run(lower(loaded, backend), input), run(lower(reference, backend), input)));
+  loaded.save(file);
+  EXPECT_TRUE(at::equal(run(Reference::load(file).module(), input), run(reference.module(), input)));
+}
+
 TEST(Stage, AFaultOfAModelIsNotTakenForOneOfTheSample) {
   Module model = testing::user_module("Big");
   model.register_module("conv", testing::conv2d(3, 3, 3));

@@ -173,7 +173,9 @@ TEST(Quantize, WhatACallersFunctionThrowsIsNoFaultOfTheModel) {
     options.events.on_begin = {};
     options.events.on_end = [&](std::string_view now) { cancel_in(now, "on_end"); };
     // A step that failed had its fault first.
-    if (step != std::string_view("search")) EXPECT_EQ(cancelled(options), "on_end") << step;
+    if (step != std::string_view("search")) {
+      EXPECT_EQ(cancelled(options), "on_end") << step;
+    }
   }
   for (const char* step : {"calibrate", "convert"}) {
     QuantizeOptions options{.times = false};
