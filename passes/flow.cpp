@@ -55,6 +55,7 @@ bool scales_layers(const Model&, const PassContext& context) {
 bool learns_rounding(const Model&, const PassContext& context) {
   return context.options.weight_rounding == WeightRounding::Learned;
 }
+bool reads_python_source(const Model&, const PassContext& context) { return context.options.python_source; }
 bool computes_in_bfloat16(const Model&, const PassContext& context) {
   return context.lowering.float_dtype == c10::ScalarType::BFloat16;
 }
@@ -79,7 +80,7 @@ constexpr FlowRow kFlow[] = {
     {"capture_for_training", Room::Capture, Step::Fuse, Takes::Training, capture_for_training, "the user's module → a flat graph that follows train() and eval()"},
     {"compute_in_float", Room::Capture, Step::Fuse, Takes::PostTraining, compute_in_float, "layers in half, bfloat16 or double → layers in float between casts", false, may_quantize},
 
-    {"read_python_source", Room::Plain, Step::Fuse, Takes::All, read_python_source, "a traced operator → the expression of the Python file that it was traced from, where that file is here", kOnEachMethod},
+    {"read_python_source", Room::Plain, Step::Fuse, Takes::All, read_python_source, "a traced operator → the expression of the Python file that it was traced from, where that file is here", kOnEachMethod, reads_python_source},
     {"lift_recurrent", Room::Plain, Step::Fuse, Takes::PostTraining, lift_recurrent, "aten::lstm with constant weights → LSTM(x, hx)", kOnEachMethod},
     {"untrace", Room::Plain, Step::Fuse, Takes::All, untrace, "what tracing and freezing write → what scripting writes", kOnEachMethod},
     {"normalise", Room::Plain, Step::Fuse, Takes::All, normalise, "aten::add_ → aten::add, one spelling for each operation", kOnEachMethod},

@@ -94,6 +94,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
                {"weight_rounding", to_string(stage.options.weight_rounding)},
                {"effort", to_string(stage.options.effort)},
                {"preserved_attributes", stage.preserved_attributes}});
+  if (stage.options.python_source) json["python_source"] = true;
   if (stage.trains) json["training"] = true;
   if (stage.options.cross_layer_margin) json["cross_layer_margin"] = *stage.options.cross_layer_margin;
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
@@ -290,7 +291,8 @@ std::shared_ptr<Stage> prepare_again(const Module& float_model, const nlohmann::
                    .smooth_quant = number_in(json, "smooth_quant"),
                    .cross_layer_margin = number_in(json, "cross_layer_margin"),
                    .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest")),
-                   .effort = effort_from_name(json.value("effort", "normal"))},
+                   .effort = effort_from_name(json.value("effort", "normal")),
+                   .python_source = json.value("python_source", false)},
        .trains = json.value("training", false)});
 }
 

@@ -4,9 +4,9 @@
 //
 // A job names files: "model", "output", "reference"; "backend", the engine's name; and, each where it is not
 // left out, the "calibration" data and JSON files "backend_config", "qconfig", "prepare_custom_config".
-// "target" may be "fused"; "library" is then libtsq_runtime.so.
-// A job with "prepared" in place of "output" prepares the model for training and ends there; one with
-// "trained" in place of "model" converts such a file, which Python may have saved.
+// "target" may be "fused"; "library" is then libtsq_runtime.so. "python_source" is
+// PrepareOptions::python_source. A job with "prepared" in place of "output" prepares the model for training
+// and ends there; one with "trained" in place of "model" converts such a file, which Python may have saved.
 
 #include <ATen/Parallel.h>
 #include <caffe2/serialize/inline_container.h>
@@ -172,6 +172,7 @@ void check_quantize(const Steps& steps, const tsq::QConfigMapping& mapping, cons
   options.custom = steps.options.custom;
   options.equalization = steps.options.equalization;
   options.recipe = steps.options.recipe;
+  options.python_source = steps.options.python_source;
   options.convert_custom = convert_options(job).custom;
   options.convert_mapping = convert_options(job).mapping;
   options.times = false;

@@ -69,7 +69,8 @@ class Files:
     def job(self, engine: str, model: Path) -> dict:
         job = quantize_job(self.paths, engine, self.calibration, self.paths.own / "out.pt", self.paths.own / "reference.pt")
         del job["reference"]
-        return {**job, "model": str(model), "recipe": self.recipe}
+        # What a trace has lost is in this package's files, as it is for FX.
+        return {**job, "model": str(model), "recipe": self.recipe, "python_source": True}
 
 
 def quantized(server: JobServer, job: dict):

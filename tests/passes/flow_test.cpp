@@ -3,7 +3,9 @@
 #include "passes/flow.h"
 
 #include <gtest/gtest.h>
+#include <tsq/quantize_model.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -54,6 +56,17 @@ TEST(Flow, NamesEachPassOnce) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     EXPECT_FALSE(row.sentence.empty()) << row.name;
   }
+}
+
+TEST(Flow, ReadsFilesThatAModelNamesOnlyWhereThatIsAskedFor) {
+  const auto row = std::ranges::find(passes::flow(), "read_python_source", &FlowRow::name);
+  ASSERT_NE(row, passes::flow().end());
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    EXPECT_FALSE(passes::is_taken(*row, ir::Model(), {.options = {.recipe = recipe}}));
+    EXPECT_TRUE(passes::is_taken(*row, ir::Model(), {.options = {.recipe = recipe, .python_source = true}}));
+  }
+  EXPECT_FALSE(PrepareOptions().python_source);
+  EXPECT_FALSE(QuantizeOptions().python_source);
 }
 
 TEST(Flow, OfATrainedModelTakesOfRecipeBestWhatKeepsTheTrainedGrid) {

@@ -199,7 +199,10 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
        {"--effort", into(options.effort),
         "What recipe best may cost. normal: the trial takes no longer than calibration and conversion;\n"
         "high: everything is measured on all data (default: normal)",
-        "normal|high", one_of({"normal", "high"})}});
+        "normal|high", one_of({"normal", "high"})},
+       {"--python-source", into(options.python_source),
+        "Read the Python files that a traced model names, where they are here, to tell x + y from\n"
+        "torch.add(x, y) as FX does; the result then depends on these files"}});
 }
 
 void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
@@ -229,7 +232,8 @@ Configuration configuration(const ConfigurationOptions& options) {
                  .smooth_quant = options.smooth_quant,
                  .cross_layer_margin = options.cross_layer_margin,
                  .weight_rounding = weight_rounding_from_name(options.weight_rounding.value_or("learned")),
-                 .effort = effort_from_name(options.effort.value_or("normal"))}};
+                 .effort = effort_from_name(options.effort.value_or("normal")),
+                 .python_source = options.python_source}};
 }
 
 Prepared prepared_model(const torch::jit::Module& model, const Configuration& chosen) {

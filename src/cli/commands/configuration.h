@@ -32,6 +32,7 @@ struct ConfigurationOptions {
   std::optional<double> cross_layer_margin{};
   std::optional<std::string> weight_rounding{};
   std::optional<std::string> effort{};
+  bool python_source{false};
   std::optional<std::string> dtype{};   ///< of weights, in mode dynamic
   std::optional<int> bits{};            ///< of weights, in mode weight_only
   std::optional<int64_t> group_size{};  ///< of linear layers with 4 bits
