@@ -69,6 +69,15 @@ struct FusedProgram {
   std::size_t unbounded_layers{0};
 };
 
+/// A row of register_lowering, for the model's backend, that has lowered nothing in it.
+struct UnmatchedLowering {
+  std::string row{};     ///< its operators
+  std::string kernel{};  ///< "my::linear"
+  std::string reason{};
+  /// "the lowering row 'torch.nn.Linear' for my::linear lowers nothing: the model has no such operators".
+  [[nodiscard]] std::string to_text() const;
+};
+
 /// What a pass of the flow took.
 struct PassRun {
   std::string name{};
@@ -85,8 +94,10 @@ struct Report {
   std::vector<std::string> unobserved_layers{};
   /// Entries of the user's mapping without effect; entries of PyTorch's default mappings are left out.
   std::vector<UnmatchedEntry> unmatched_entries{};
-  /// Files of Python source that a trace names and that are here: what they say of how operators are written
-  /// counts as if the model had been scripted.
+  std::vector<UnmatchedLowering> unmatched_lowering{};
+  /// Files of Python source that a trace names, that are here and that were read because PrepareOptions::
+  /// python_source asks for it: what they say of how operators are written counts as if the model had been
+  /// scripted.
   std::vector<std::string> python_files{};
   std::vector<FusedProgram> programs{};  ///< of a model that was lowered for the fused target
   /// The passes that have run, in order. No part of to_json, which is the same for the same input.

@@ -6,8 +6,11 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <array>
 #include <ranges>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "backends/kernels/engine_packing.h"
 #include "backends/kernels/packed.h"
@@ -87,10 +90,43 @@ std::optional<std::size_t> place_of_qparams(const c10::FunctionSchema& schema) {
   return std::nullopt;
 }
 
+/// What became of a row, the least first.
+enum class Fit { None, Matches, Taken, Lowers };
+
+std::string_view to_string(LoweringForm form) {
+  constexpr std::array<std::string_view, 4> kNames{"Static", "FloatOutput", "Dynamic", "WeightOnly"};
+  return kNames.at(static_cast<std::size_t>(form));
+}
+
+/// Why a row has lowered nothing.
+std::string reason_of(Fit fit, const LoweringRow& row, const BackendConfig& table) {
+  if (fit == Fit::Matches)
+    return fmt::format("of the operators that it matches none is rounded as form {} has it",
+                       to_string(row.form));
+  if (fit == Fit::Taken) return "other rows lower all operators that it matches";
+  const auto fuses = std::ranges::find_if(table.configs(), [&](const BackendPatternConfig& config) {
+    return config.fused_module && config.key() == row.op;
+  });
+  return fuses == table.configs().end()
+             ? "the model has no such operators"
+             : fmt::format("the table fuses these operators, write the row for '{}'",
+                           fuses->fused_module->name);
+}
+
 class RegisteredLowering {
  public:
   RegisteredLowering(Model& model, std::span<const LoweringRow> rows)
-      : model_(model), rows_(rows), matcher_(model) {}
+      : model_(model), rows_(rows), fits_(rows.size(), Fit::None), matcher_(model) {}
+
+  void tell_unmatched(const BackendConfig& table) {
+    model_.unmatched_lowering.clear();
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (fits_[i] == Fit::Lowers) continue;
+      model_.unmatched_lowering.push_back({.row = tsq::to_string(rows_[i].op),
+                                           .kernel = rows_[i].kernel,
+                                           .reason = reason_of(fits_[i], rows_[i], table)});
+    }
+  }
 
   bool run() {
     // The last operator of a pattern comes before those that it reads.
@@ -104,14 +140,27 @@ class RegisteredLowering {
 
  private:
   void lower_by_first_row(Node* node) {
-    for (const LoweringRow& row : rows_) {
-      const auto tree = matcher_.match(node, row.op);
+    bool is_lowered = false;
+    for (auto& [row, use] : uses_of(node)) {
+      const bool lowers = !is_lowered && lower(use);
+      fits_[row] = std::max(fits_[row], lowers ? Fit::Lowers : is_lowered ? Fit::Taken : Fit::Matches);
+      is_lowered = is_lowered || lowers;
+    }
+  }
+
+  /// The rows that match and have the form, in order.
+  std::vector<std::pair<std::size_t, Use>> uses_of(Node* node) {
+    std::vector<std::pair<std::size_t, Use>> uses;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const auto tree = matcher_.match(node, rows_[i].op);
       if (!tree) continue;
-      Use use{.row = row};
+      fits_[i] = std::max(fits_[i], Fit::Matches);
+      Use use{.row = rows_[i]};
       for (const match::MatchedNode* matched : match::in_forward_order(*tree))
         use.nodes.push_back(matched->node);
-      if (has_form(use) && lower(use)) return;
+      if (has_form(use)) uses.emplace_back(i, use);
     }
+    return uses;
   }
 
   /// Whether the reference model rounds around the operators as the row wants it. Finds Use::quantize.
@@ -233,7 +282,7 @@ class RegisteredLowering {
     for (std::size_t i = 2; i < schema.arguments().size(); ++i)
       stack.push_back(layer_argument(row, schema.arguments()[i].name(), weight.layer));
     return call_of_user(
-        fmt::format("the packing operator {} of the row '{}'", row.prepack, to_string(row.op)), where,
+        fmt::format("the packing operator {} of the row '{}'", row.prepack, tsq::to_string(row.op)), where,
         [&] { return kernels::call_operator(row.prepack, std::move(stack)).back(); });
   }
 
@@ -246,7 +295,7 @@ class RegisteredLowering {
     if (inputs.size() == arguments.size()) return;
     throw Error(ErrorCode::BadConfig,
                 fmt::format("the kernel {} takes {} arguments, and the row '{}' has {} for it",
-                            use.row.kernel, arguments.size(), to_string(use.row.op), given),
+                            use.row.kernel, arguments.size(), tsq::to_string(use.row.op), given),
                 "see LoweringRow::kernel for the arguments", where(use));
   }
 
@@ -257,6 +306,7 @@ class RegisteredLowering {
 
   Model& model_;
   std::span<const LoweringRow> rows_;
+  std::vector<Fit> fits_;
   match::Matcher matcher_;
   std::unordered_set<const Node*> replaced_{};
 };
@@ -266,7 +316,10 @@ class RegisteredLowering {
 bool lower_registered(Model& model, const PassContext& context) {
   if (context.lowering_rows.empty()) return false;
   const kernels::EnginePacking engine(context.target);  // rows may pack by LibTorch's operators
-  return RegisteredLowering(model, context.lowering_rows).run();
+  RegisteredLowering lowering(model, context.lowering_rows);
+  const bool has_changed = lowering.run();
+  lowering.tell_unmatched(context.table);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -120,6 +120,10 @@ std::string UnmatchedEntry::to_text() const {
   return text;
 }
 
+std::string UnmatchedLowering::to_text() const {
+  return fmt::format("the lowering row '{}' for {} lowers nothing: {}", row, kernel, reason);
+}
+
 nlohmann::json Report::to_json() const {
   nlohmann::json operators = nlohmann::json::array();
   for (const Decision& decision : decisions) operators.push_back(entry_json(decision));
@@ -130,6 +134,9 @@ nlohmann::json Report::to_json() const {
                          {"unobserved_layers", unobserved_layers},
                          {"unmatched_entries", std::move(unmatched)},
                          {"python_files", python_files}};
+  for (const UnmatchedLowering& each : unmatched_lowering)
+    json["unmatched_lowering"].push_back(
+        {{"row", each.row}, {"kernel", each.kernel}, {"reason", each.reason}});
   for (const FusedProgram& program : programs) {
     json["programs"].push_back({{"name", program.name},
                                 {"operators", program.operators},

@@ -210,6 +210,7 @@ std::string Report::to_text() const {
   const Totals sums = totals(*this);
   std::string text = summary_text(sums);
   for (const UnmatchedEntry& entry : unmatched_entries) text += fmt::format("warning: {}\n", entry.to_text());
+  for (const UnmatchedLowering& each : unmatched_lowering) text += fmt::format("note: {}\n", each.to_text());
   if (!python_files.empty()) text += python_files_text(python_files);
   for (const FusedProgram& program : programs) text += program_text(program);
   text += "\n" + table_text(*this, sums);

@@ -31,6 +31,12 @@ void append(Report& report, const Report& child, const std::string& path) {
     entry.level = fmt::format("{} (mapping of standalone module '{}')", entry.level, path);
     report.unmatched_entries.push_back(std::move(entry));
   }
+  const auto is_used_inside = [&](const UnmatchedLowering& row) {
+    return std::ranges::none_of(child.unmatched_lowering, [&](const UnmatchedLowering& other) {
+      return other.row == row.row && other.kernel == row.kernel;
+    });
+  };
+  std::erase_if(report.unmatched_lowering, is_used_inside);
 }
 
 /// Of the tensors of the user's file that are the weights of layers.
@@ -123,6 +129,7 @@ std::shared_ptr<Stage> independent_copy(const Stage& stage) {
 Report report_of(const Stage& stage) {
   Report report{.unobserved_layers = stage.model.unobserved_layers,
                 .unmatched_entries = stage.model.unmatched_entries,
+                .unmatched_lowering = stage.model.unmatched_lowering,
                 .python_files = {stage.model.python_files.begin(), stage.model.python_files.end()},
                 .programs = stage.model.programs,
                 .passes = stage.report.passes};

@@ -6,6 +6,8 @@
 #include <tsq/lowering.h>
 #include <tsq/quantize.h>
 
+#include <nlohmann/json.hpp>
+
 #include "config/expect_error.h"
 #include "support/lowered.h"
 #include "support/small_models.h"
@@ -14,7 +16,9 @@ namespace tsq {
 namespace {
 
 using c10::ScalarType;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 using torch::jit::Module;
 
 using Packed = std::vector<at::Tensor>;
@@ -109,7 +113,7 @@ struct Result {
 Result quantized(const Module& model, const BackendConfig& backend, const at::Tensor& input,
                  const QConfigMapping& mapping = default_qconfig_mapping("x86")) {
   const at::NoGradGuard no_grad;
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Fx});
   const std::vector<Sample> samples{{input}};
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
@@ -208,6 +212,42 @@ TEST(RegisteredRows, WhatNoRowTakesStaysReferenceWhereTheTableSaysSo) {
   BackendConfig with_libtorch = backend;
   with_libtorch.set_falls_back_to_libtorch(true);
   EXPECT_EQ(kernels_of(quantized(model, with_libtorch, rows()).report), "linear add");
+}
+
+/// "operators: reason" of the rows that have lowered nothing.
+std::vector<std::string> unmatched(const Report& report) {
+  std::vector<std::string> texts;
+  for (const UnmatchedLowering& row : report.unmatched_lowering) texts.push_back(row.row + ": " + row.reason);
+  return texts;
+}
+
+TEST(RegisteredRows, ThoseThatLowerNothingAreToldAndWhy) {
+  const LoweringRow fused{
+      .op = chain({kLinear, kReLU}), .kernel = "chip::linear_relu", .prepack = "chip::prepack"};
+  const LoweringRow dynamic{.op = kLinear,
+                            .kernel = "chip::linear_of_float",
+                            .prepack = "chip::prepack",
+                            .form = LoweringForm::Dynamic};
+  const LoweringRow used{.op = kLinear, .kernel = "chip::linear", .prepack = "chip::prepack"};
+  const LoweringRow absent{.op = symbol("torch.cat"), .kernel = "chip::cat"};
+  const BackendConfig backend = chip("unmatched", {fused, dynamic, used, absent});
+  const Report report = quantized(model_of("self.fc.forward(x)"), backend, rows()).report;
+  EXPECT_THAT(unmatched(report),
+              UnorderedElementsAre(
+                  "torch.nn.ReLU(torch.nn.Linear): the table fuses these operators, write the row "
+                  "for 'torch.ao.nn.intrinsic.LinearReLU'",
+                  "torch.nn.Linear: of the operators that it matches none is rounded as form Dynamic "
+                  "has it",
+                  "torch.cat: the model has no such operators"));
+  EXPECT_THAT(report.to_text(), HasSubstr("note: the lowering row 'torch.cat' for chip::cat lowers nothing"));
+  EXPECT_EQ(report.to_json()["unmatched_lowering"].size(), 3U);
+}
+
+TEST(RegisteredRows, ARowWhoseOperatorsAnotherRowLowersIsToldSo) {
+  const LoweringRow row{.op = kLinear, .kernel = "chip::linear", .prepack = "chip::prepack"};
+  const Report report = quantized(model_of("self.fc.forward(x)"), chip("twice", {row, row}), rows()).report;
+  EXPECT_THAT(unmatched(report),
+              ElementsAre("torch.nn.Linear: other rows lower all operators that it matches"));
 }
 
 TEST(RegisteredRows, AKernelThatReturnsSeveralTensorsIsRefused) {
