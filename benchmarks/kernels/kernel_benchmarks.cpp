@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 #include <tsq/engine_lock.h>
 #include <tsq/engines.h>
+#include <tsq/library.h>
 #include <tsq/runner.h>
 
 #include <functional>
@@ -19,7 +20,6 @@
 #include <utility>
 
 #include "base/known_engines.h"
-#include "base/libtorch_warnings.h"
 #include "benchmarks/kernels/network_layers.h"
 
 namespace tsq::benchmarks {

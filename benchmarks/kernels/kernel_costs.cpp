@@ -12,6 +12,7 @@
 #include <tsq/bench/machine.h>
 #include <tsq/engine_lock.h>
 #include <tsq/engines.h>
+#include <tsq/library.h>
 #include <tsq/runner.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +28,6 @@
 #include <vector>
 
 #include "base/known_engines.h"
-#include "base/libtorch_warnings.h"
 #include "benchmarks/kernels/cost_cells.h"
 
 namespace tsq::benchmarks {

@@ -13,6 +13,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <tsq/engine_lock.h>
+#include <tsq/library.h>
 #include <tsq/tsq.h>
 
 #include <functional>
@@ -22,7 +23,6 @@
 #include <string>
 #include <utility>
 
-#include "base/libtorch_warnings.h"
 #include "support/small_models.h"
 
 namespace tsq::benchmarks {

@@ -17,6 +17,7 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <tsq/bench/machine.h>
 #include <tsq/bench/statistics.h>
+#include <tsq/library.h>
 #include <tsq/runner.h>
 #include <tsq/tsq.h>
 
@@ -33,7 +34,6 @@
 #include <string>
 #include <vector>
 
-#include "base/libtorch_warnings.h"
 #include "bench/batches.h"
 #include "benchmarks/runner/new_process.h"
 #include "support/small_models.h"

@@ -1,6 +1,7 @@
-#include "base/libtorch_warnings.h"
+// Warnings of LibTorch.
 
 #include <c10/util/Logging.h>
+#include <tsq/library.h>
 
 #include <cstdlib>
 

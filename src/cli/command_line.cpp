@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
 #include <torch/version.h>
+#include <tsq/library.h>
 #include <tsq/quantize.h>
 #include <tsq/runner.h>
 
@@ -12,7 +13,6 @@
 #include <iostream>
 #include <string_view>
 
-#include "base/libtorch_warnings.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/process/bench_process.h"

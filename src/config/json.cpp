@@ -89,10 +89,13 @@ void JsonValue::fail_type(std::string_view wanted) const {
 }
 
 void JsonValue::expect_object(std::string_view what, std::span<const std::string_view> keys) const {
-  if (!value_->is_object()) fail_type(fmt::format("an object: a {}", what));
+  constexpr std::string_view kVowels = "aeiouAEIOU";
+  const std::string one =
+      fmt::format("{} {}", kVowels.find(what.front()) == std::string_view::npos ? "a" : "an", what);
+  if (!value_->is_object()) fail_type("an object: " + one);
   for (const auto& [key, ignored] : value_->items()) {
     if (std::ranges::find(keys, key) == keys.end())
-      fail(fmt::format("a {} has no key '{}'", what, key), suggestion(key, keys));
+      fail(fmt::format("{} has no key '{}'", one, key), suggestion(key, keys));
   }
 }
 

@@ -122,8 +122,10 @@ Remedy remedy_for(const QConfig& qconfig, const BackendPatternConfig& row) {
 std::string remedy_for_none(const QConfigDecision& decision, const std::string& op) {
   switch (decision.source) {
     case QConfigSource::None:
-      return fmt::format("set a qconfig in the mapping: global, for object type '{}' or for its module name",
-                         op);
+      return fmt::format(
+          "add an entry to the mapping: \"\" for everything ('tsq qconfig show best_x86' prints one to begin "
+          "with), or one for object type '{}' or for its module name",
+          op);
     case QConfigSource::Global:
       return fmt::format("give the mapping a global qconfig, or one for object type '{}'", op);
     case QConfigSource::ObjectType:

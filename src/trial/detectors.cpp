@@ -129,7 +129,7 @@ std::vector<Seen> seen_layers(const torch::jit::Module& model, std::span<const S
 /// The QConfig of each layer that a mapping quantizes, by the layer's path.
 std::map<std::string, QConfig> qconfigs_of(const torch::jit::Module& model, const QConfigMapping& mapping,
                                            const BackendConfig& backend) {
-  const Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}});
+  const Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Fx});
   std::map<std::string, QConfig> found;
   for (const ir::NodeRecord& record : detail::stage_of(prepared).model.records) {
     if (record.lookup.qconfig && record.decision.reason.empty())
@@ -231,15 +231,16 @@ std::string Finding::to_text() const {
       return fmt::format("the output of a sample fills {:.0f} % of the range of all, {:.0f} % or less",
                          100 * figure, 100 * limit);
     case Detector::Equalization:
-      return fmt::format(
-          "{} channels fill the ranges of the input and of the weight unequally, by up to {:.1f} ({:.1f} or "
-          "more)",
-          channels.size(), figure, limit);
+      return fmt::format("{} of the input and of the weight unequally, by up to {:.1f} ({:.1f} or more)",
+                         channels.size() == 1 ? "1 channel fills the ranges"
+                                              : fmt::format("{} channels fill the ranges", channels.size()),
+                         figure, limit);
     case Detector::Outliers:
       return fmt::format(
-          "{} channels of the input have values up to {:.1f} times what 97.5 % of theirs, or of the "
-          "channels, do not exceed",
-          channels.size(), figure);
+          "{} values up to {:.1f} times what 97.5 % of theirs, or of the channels, do not exceed",
+          channels.size() == 1 ? "1 channel of the input has"
+                               : fmt::format("{} channels of the input have", channels.size()),
+          figure);
   }
   return {};
 }

@@ -46,7 +46,7 @@ TEST(EqualizationMapping, RefusesObserversThatDoNotEqualize) {
 }
 
 TEST(EqualizationMapping, NamesTheNearestKey) {
-  expect_error("a EqualizationMapping has no key 'object_types'; did you mean 'object_type'?", [] {
+  expect_error("an EqualizationMapping has no key 'object_types'; did you mean 'object_type'?", [] {
     (void)EqualizationMapping::from_dict({{"object_types", json::array()}});
   });
 }

@@ -117,7 +117,7 @@ void expect_refused(const std::string& sentence, const json& spec) {
 TEST(ObserverSpecErrors, NameTheNearestClassAndKey) {
   expect_refused("'HistogrammObserver' is not an observer; did you mean 'HistogramObserver'?",
                  {{"observer", "HistogrammObserver"}});
-  expect_refused("a observer has no key 'reduce_rang'; did you mean 'reduce_range'?",
+  expect_refused("an observer has no key 'reduce_rang'; did you mean 'reduce_range'?",
                  {{"observer", "HistogramObserver"}, {"reduce_rang", true}});
   expect_refused("at 'qscheme': 'per_tensor_afine' is not a qscheme; did you mean 'per_tensor_affine'?",
                  {{"observer", "HistogramObserver"}, {"qscheme", "per_tensor_afine"}});

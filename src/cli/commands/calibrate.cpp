@@ -43,13 +43,13 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
   files.write(options.output,
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });
   files.commit();
-  print_result(
-      session,
-      fmt::format("'{}' calibrated on {} samples: '{}'\n", options.model, samples.size(), options.output),
-      {{"model", options.model},
-       {"output", options.output},
-       {"samples", samples.size()},
-       {"steps", seconds_json(steps.seconds())}});
+  print_result(session,
+               fmt::format("'{}' calibrated on {} sample{}: '{}'\n", options.model, samples.size(),
+                           samples.size() == 1 ? "" : "s", options.output),
+               {{"model", options.model},
+                {"output", options.output},
+                {"samples", samples.size()},
+                {"steps", seconds_json(steps.seconds())}});
 }
 
 void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {

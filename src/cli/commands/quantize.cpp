@@ -210,12 +210,15 @@ std::string size_text(const QuantizeCommandOptions& options, const Outcome& outc
 
 std::string text_of(const QuantizeCommandOptions& options, const Outcome& outcome) {
   const Quantized& quantized = outcome.quantized;
-  std::string text = fmt::format(
-      "'{}' quantized for {} ({}, recipe {})\n{}{}  time       {}{}\n{}", options.model, outcome.backend,
-      options.configuration.mode, options.configuration.recipe,
-      operator_summary_text(quantized.report(), "--report R.json"), size_text(options, outcome),
-      seconds_text(outcome.seconds),
-      quantized.samples > 0 ? fmt::format(" ({} samples)", quantized.samples) : "", outcome.verdict.text);
+  std::string text =
+      fmt::format("'{}' quantized for {} ({}, recipe {})\n{}{}  time       {}{}\n{}", options.model,
+                  outcome.backend, options.configuration.mode, options.configuration.recipe,
+                  operator_summary_text(quantized.report(), "--report R.json"), size_text(options, outcome),
+                  seconds_text(outcome.seconds),
+                  quantized.samples > 0
+                      ? fmt::format(" ({} sample{})", quantized.samples, quantized.samples == 1 ? "" : "s")
+                      : "",
+                  outcome.verdict.text);
   if (quantized.held_back > 0)
     text += fmt::format("  held back  {} sample{} of --calib, for judging alone{}\n", quantized.held_back,
                         quantized.held_back == 1 ? "" : "s",
