@@ -24,6 +24,21 @@ std::size_t bytes_of(const at::IValue& value) {
   return bytes;
 }
 
+/// Elements of tensors, then whole numbers.
+std::pair<std::int64_t, std::int64_t> length_of(const Sample& sample) {
+  std::pair<std::int64_t, std::int64_t> length{};
+  for (const at::IValue& value : sample) {
+    at::IValue::HashAliasedIValues parts;
+    value.getSubValues(parts);
+    parts.insert(value);
+    for (const at::IValue& part : parts) {
+      if (part.isTensor() && part.toTensor().defined()) length.first += part.toTensor().numel();
+      if (part.isInt()) length.second += part.toInt();
+    }
+  }
+  return length;
+}
+
 std::size_t bytes_of(const std::vector<Sample>& samples) {
   std::size_t bytes = 0;
   for (const Sample& sample : samples) {
@@ -102,6 +117,10 @@ void add_value(const at::IValue& value, Hash& hash) {
 
 Sample copy_of(const Sample& sample) {
   return mapped(sample, [](const at::IValue& value) { return value.deepcopy(); });
+}
+
+const Sample& longest(std::span<const Sample> samples) {
+  return *std::ranges::max_element(samples, {}, length_of);
 }
 
 std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most) {

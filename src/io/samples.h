@@ -15,6 +15,10 @@ Sample copy_of(const Sample& sample);
 /// A share of the samples, evenly spread: all when there are not more than `most`.
 std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most);
 
+/// The sample with the most elements of tensors, of those the one with the largest sum of whole numbers,
+/// which may count steps; of equal ones the first. There is one or more.
+const Sample& longest(std::span<const Sample> samples);
+
 /// A number of what a sample holds: its tensors' dtypes, sizes and values, its numbers and strings.
 std::uint64_t hash_of(const Sample& sample);
 

@@ -15,6 +15,7 @@
 
 #include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
+#include "io/samples.h"
 #include "ir/analysis.h"
 #include "trial/attempt.h"
 #include "trial/gains.h"
@@ -129,7 +130,7 @@ class Finish {
 
   /// Whether the model is neither faster nor smaller than float. What was measured to find out whether it is
   /// slower is measured again where it does not tell.
-  bool gains_nothing(const Attempt& now, std::optional<LatencyComparison>& latency) const {
+  bool gains_nothing(const Attempt& now, std::optional<LatencyComparison>& latency) {
     if (!latency || !has_more_bytes(now, kSmaller) || !latency->is_hardly_faster()) return false;
     if (latency->ratio_high > kFaster) latency = timed(now, {.undecided = kFaster});
     return latency->is_hardly_faster();
@@ -161,16 +162,37 @@ class Finish {
            static_cast<double>(now.trial.bytes) > times * static_cast<double>(task_.model_bytes);
   }
 
-  std::optional<LatencyComparison> timed(const Attempt& now, const LatencyOptions& options = {}) const {
+  std::optional<LatencyComparison> timed(const Attempt& now, const LatencyOptions& options = {}) {
     if (!task_.times || task_.samples.empty() || now.trial.fault || !now.made ||
         !quantizes_anything(now.made->report))
       return std::nullopt;
-    return compared(task_.model, now.made->module, options);
+    return compared_on_two(task_.model, now.made->module, options);
   }
 
+  /// On the sample that decides about latency: the first, until another is found to gain less.
   LatencyComparison compared(const Module& one, const Module& other, const LatencyOptions& options) const {
+    return compared_on(timed_sample_ != nullptr ? *timed_sample_ : task_.samples.front(), one, other,
+                       options);
+  }
+
+  LatencyComparison compared_on(const Sample& sample, const Module& one, const Module& other,
+                                const LatencyOptions& options) const {
     return task_.timer ? task_.timer(one, other, options)
-                       : compare_latency(one, other, task_.backend, task_.samples.front(), options);
+                       : compare_latency(one, other, task_.backend, sample, options);
+  }
+
+  /// What is fast on a short sample may be slow on a long one: of the first and the longest the one counts
+  /// that gains less.
+  LatencyComparison compared_on_two(const Module& one, const Module& other, const LatencyOptions& options) {
+    const Sample& first = task_.samples.front();
+    const Sample& last = longest(task_.samples);
+    timed_sample_ = &first;
+    LatencyComparison latency = compared_on(first, one, other, options);
+    if (&last == &first || task_.timer) return latency;
+    const LatencyComparison of_longest = compared_on(last, one, other, options);
+    if (of_longest.ratio >= latency.ratio) return latency;
+    timed_sample_ = &last;
+    return of_longest;
   }
 
   Attempt without_faults(Attempt now) {
@@ -313,6 +335,7 @@ class Finish {
   double conversion_seconds_{0};
   double budget_{0};  ///< seconds for the search for what does not pay
   bool ended_early_{false};
+  const Sample* timed_sample_{nullptr};  ///< null: the first
   std::vector<LeftFloat> changes_{};
   std::vector<UnmatchedEntry> unmatched_{};  ///< entries of the task's mapping that match nothing
 };

@@ -32,7 +32,8 @@ struct FinishTask {
   std::span<const Sample> beside{};         ///< further ones, which show how far the outputs vary
   bool lowers{true};                        ///< otherwise the reference model is the result
   bool times{false};                        ///< whether latency is measured, and decides
-  /// Times a model and another; none: compare_latency on the first sample.
+  /// Times a model and another; none: compare_latency on the first sample or the longest, whichever gains
+  /// less.
   std::function<LatencyComparison(const torch::jit::Module&, const torch::jit::Module&,
                                   const LatencyOptions&)>
       timer{};
