@@ -125,6 +125,41 @@ struct Fusions {
   std::unordered_map<Node*, std::string> refused{};
 };
 
+/// Whether a layer can take a batch norm in.
+bool can_fold(const ModuleCall& root, const ModuleCall& bn, Form form) {
+  if (!root.weighted || !bn.module) return false;
+  const auto parameters = operators::batch_norm_parameters(*bn.module);
+  // FX scales the weight of a transposed convolution as if it had no groups.
+  const bool has_groups = operators::is_transposed(root.type) && root.weighted->groups > 1;
+  if (!parameters || (has_groups && form == Form::Folded)) return false;
+  const bool is_linear = root.type.name == "torch.nn.Linear";
+  const int64_t channels = parameters->running_mean.numel();
+  return !is_linear || channels == 1 || channels == root.weighted->weight.size(0);
+}
+
+/// Whether a row makes one layer of a batch norm and the layer before it.
+bool joins_layer(const Model& model, const BackendPatternConfig& row, const MatchedNode& tree, Form form) {
+  const Node* layer = match::root_of(tree, row).node;
+  if (layer == nullptr || layer == tree.node || !ir::is_module_call(layer)) return false;
+  if (form == Form::Trained) return can_train_together(model, row, tree, Recipe::Best);
+  return row.fuser_method == Fuser::Registered ||
+         can_fold(ir::call_of(model, layer), ir::call_of(model, tree.node), form);
+}
+
+/// Whether the batch norm that a match begins with becomes part of the layer before it, by another row. FX
+/// pairs it with what it meets first, from the end: the activation.
+bool begins_with_joined(match::Matcher& matcher, const Model& model,
+                        const std::vector<const BackendPatternConfig*>& rows,
+                        const BatchNormsAfter& batch_norms, const FusionMatch& match, Form form) {
+  Node* bn = match::root_of(match.tree, *match.row).node;
+  if (bn == nullptr || !ir::is_batch_norm(model, bn)) return false;
+  return std::ranges::any_of(rows, [&](const BackendPatternConfig* row) {
+    const auto tree = matcher.match(bn, row->key());
+    return tree && joins_layer(model, *row, *tree, form) &&
+           (form == Form::Trained || batch_norms.are_one(match::root_of(*tree, *row).node));
+  });
+}
+
 Fusions find_fusions(const Model& model, const PassContext& context, Form form) {
   std::vector<const BackendPatternConfig*> rows = match::sorted_rows(context.table);
   std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
@@ -156,6 +191,8 @@ Fusions find_fusions(const Model& model, const PassContext& context, Form form) 
       if (form == Form::FoldedOnce && batch_norm_of(model, match.tree) != nullptr &&
           !batch_norms.are_one(match::root_of(match.tree, *row).node))
         continue;
+      if (recipe == Recipe::Best && begins_with_joined(matcher, model, rows, batch_norms, match, form))
+        continue;
       if (!reads_others(match)) continue;
       if (row->extra_inputs_getter == ExtraInputsGetter::OtherAddend)
         match.fit_of_addend = fit_of_addend(shapes, match);
@@ -185,18 +222,13 @@ ModuleCall member_of(const Model& model, const Node* node) {
   return call;
 }
 
-/// The root with the batch norm folded in; empty when the batch norm has nothing to fold.
-std::optional<ModuleCall> folded(const ModuleCall& root, const ModuleCall& bn) {
-  if (!root.weighted || !bn.module) return std::nullopt;
-  const auto parameters = operators::batch_norm_parameters(*bn.module);
-  if (!parameters || (operators::is_transposed(root.type) && root.weighted->groups > 1)) return std::nullopt;
-  const bool is_linear = root.type.name == "torch.nn.Linear";
-  if (is_linear && parameters->running_mean.numel() != 1 &&
-      parameters->running_mean.numel() != root.weighted->weight.size(0))
-    return std::nullopt;
+/// The root with the batch norm folded in; empty when that is not sound.
+std::optional<ModuleCall> folded(const ModuleCall& root, const ModuleCall& bn, Form form) {
+  if (!can_fold(root, bn, form)) return std::nullopt;
   ModuleCall result = root;
   result.module.reset();
-  result.weighted = operators::fold_batch_norm(*root.weighted, *parameters, root.type);
+  result.weighted =
+      operators::fold_batch_norm(*root.weighted, *operators::batch_norm_parameters(*bn.module), root.type);
   return result;
 }
 
@@ -233,7 +265,7 @@ std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vec
   if (row.fuser_method == Fuser::Registered) return fused_by_user(row, members, form, inputs);
   if (form == Form::Trained) return sequence(row, std::move(members));  // QT-05: nothing is folded
   const auto fold_first_two = [&]() -> bool {
-    auto result = folded(members.at(0), members.at(1));
+    auto result = folded(members.at(0), members.at(1), form);
     if (!result) return false;
     members.erase(members.begin());
     members.front() = std::move(*result);
@@ -289,9 +321,14 @@ std::vector<ir::Scope> parts_of(const Model& model, const FusionMatch& match, co
     const Node* node = matched->node;
     const auto targets = ir::targets(model, node);
     if (targets.empty()) continue;
-    const std::string& path =
-        ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
-    parts.insert(node == root ? parts.begin() : parts.end(), {.path = path, .type = targets.front()});
+    std::vector<ir::Scope> made_of;  // an earlier fusion's
+    if (ir::is_module_call(node)) made_of = ir::call_of(model, node).parts;
+    if (made_of.empty()) {
+      const std::string& path =
+          ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
+      made_of.push_back({.path = path, .type = targets.front()});
+    }
+    parts.insert(node == root ? parts.begin() : parts.end(), made_of.begin(), made_of.end());
   }
   return parts;
 }
@@ -323,8 +360,11 @@ bool fuse_rows(Model& model, const PassContext& context, Form form) {
 }  // namespace
 
 bool fuse(Model& model, const PassContext& context) {
-  const bool is_best = context.options.recipe == Recipe::Best;
-  return fuse_rows(model, context, is_best ? Form::FoldedOnce : Form::Folded);
+  if (context.options.recipe != Recipe::Best) return fuse_rows(model, context, Form::Folded);
+  bool changed = false;
+  // A layer that has taken its batch norm in may go with the activation after it: linear, batch norm, relu.
+  while (fuse_rows(model, context, Form::FoldedOnce)) changed = true;
+  return changed;
 }
 
 bool fuse_for_training(Model& model, const PassContext& context) {

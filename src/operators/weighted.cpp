@@ -162,8 +162,17 @@ ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, 
     result.bias = (bias - bn.running_mean) * scale + beta;
   } else {
     std::vector<int64_t> shape(static_cast<std::size_t>(weighted.weight.dim()), 1);
-    shape[is_transposed(type) ? 1 : 0] = -1;
-    result.weight = weighted.weight * (gamma * rsqrt).reshape(shape);
+    at::Tensor scale = gamma * rsqrt;
+    if (is_transposed(type) && weighted.groups > 1) {  // [inputs, outputs of the input's group, …]
+      shape[0] = weighted.weight.size(0);
+      shape[1] = weighted.weight.size(1);
+      scale = scale.expand({weighted.groups * shape[1]})
+                  .reshape({weighted.groups, shape[1]})
+                  .repeat_interleave(shape[0] / weighted.groups, 0);
+    } else {
+      shape[is_transposed(type) ? 1 : 0] = -1;
+    }
+    result.weight = weighted.weight * scale.reshape(shape);
     result.bias = (bias - bn.running_mean) * rsqrt * gamma + beta;
   }
   // As PyTorch's new parameters: matmul chooses its algorithm by this flag, and the last bit with it.

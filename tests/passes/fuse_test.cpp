@@ -97,6 +97,71 @@ TEST(Fuse, FoldsABatchNormIntoAConvWithoutBias) {  // C-21
                            1e-4, 1e-4));
 }
 
+/// Transposed convolution → batch norm → ReLU, `more` after it.
+Module decoder_block(int64_t groups = 1, const std::string& more = "") {
+  Module model = testing::user_module("Decoder");
+  Module conv = testing::conv_transpose2d(6, 4 / groups, 3);
+  conv.setattr("groups", groups);
+  conv.setattr("bias", torch::randn({4}));
+  model.register_module("conv", conv);
+  model.register_module("bn", testing::batch_norm2d(4));
+  model.register_module("relu", testing::relu());
+  model.define(
+      "def forward(self, x):\n  c = self.conv.forward(x)\n  y = "
+      "self.relu.forward(self.bn.forward(c))\n  return y" +
+      more + "\n");
+  return model;
+}
+
+TEST(Fuse, ATransposedConvolutionTakesItsBatchNormBeforeTheReLUDoes) {
+  const at::NoGradGuard no_grad;
+  for (const int64_t groups : {1, 2, 4}) {
+    torch::manual_seed(7);
+    Module model = decoder_block(groups);
+    const at::Tensor x = torch::randn({2, 6, 5, 5}).slice(1, 0, groups == 4 ? 4 : 6);
+    if (groups == 4) {
+      Module conv = model.attr("conv").toModule();
+      conv.setattr("weight", torch::randn({4, 1, 3, 3}));
+    }
+    const ir::Model made = fused(model);
+    EXPECT_EQ(calls_in_graph(made),
+              (std::vector<std::string_view>{"torch.nn.ConvTranspose2d", "torch.nn.ReLU"}));
+    EXPECT_TRUE(at::allclose(torchscript::emit(made).forward({x}).toTensor(), model.forward({x}).toTensor(),
+                             1e-4, 1e-4))
+        << groups;
+  }
+  EXPECT_EQ(calls_in_graph(fused(decoder_block(), Recipe::Fx)),
+            (std::vector<std::string_view>{"torch.nn.ConvTranspose2d", "torch.ao.nn.intrinsic.BNReLU2d"}))
+      << "FX pairs from the end";
+}
+
+TEST(Fuse, ABatchNormWhoseLayerOthersReadStaysWithItsReLU) {
+  EXPECT_EQ(calls_in_graph(fused(decoder_block(1, " + c"))),
+            (std::vector<std::string_view>{"torch.nn.ConvTranspose2d", "torch.ao.nn.intrinsic.BNReLU2d"}));
+}
+
+TEST(Fuse, ALinearLayerThatHasTakenItsBatchNormGoesWithTheReLU) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(8);
+  Module model = testing::user_module("Rows");
+  model.register_module("linear", testing::linear(5, 4));
+  model.register_module("relu", testing::relu());
+  for (const char* name : {"w", "b", "mean", "var"}) model.register_buffer(name, torch::rand({4}) + 0.5);
+  model.define(
+      "def forward(self, x):\n  y = self.linear.forward(x)\n  return self.relu.forward(torch.batch_norm(y, "
+      "self.w, self.b, self.mean, self.var, False, 0.1, 1e-5, False))\n");
+  ir::Model made = testing::lifted(model);
+  passes::fuse(made, {.table = backend_config("x86"), .options = {.recipe = Recipe::Best}});
+  ASSERT_EQ(calls_in_graph(made), std::vector<std::string_view>{"torch.ao.nn.intrinsic.LinearReLU"});
+  for (const ir::Node* node : ir::nodes_in_order(*made.graph)) {
+    if (!ir::is_module_call(node)) continue;
+    EXPECT_EQ(ir::call_of(made, node).parts.size(), 3U);
+  }
+  const at::Tensor x = torch::randn({3, 5});
+  EXPECT_TRUE(at::allclose(torchscript::emit(made).forward({x}).toTensor(), model.forward({x}).toTensor(),
+                           1e-4, 1e-4));
+}
+
 TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twice in a row
   const at::NoGradGuard no_grad;
   Module model = testing::user_module("Chain");

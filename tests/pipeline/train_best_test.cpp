@@ -149,10 +149,20 @@ TEST(TrainBest, ABatchNormTrainsInsideOfATransposedConvolution) {
   inner.register_module("conv", testing::conv_transpose2d(4, 4, 3));
   inner.register_module("bn", testing::batch_norm2d(4));
   inner.define("def forward(self, x):\n  return self.bn.forward(self.conv.forward(x))\n");
-  const Prepared stage = prepared(around(inner));
-  EXPECT_TRUE(child(child(stage.module(), "layer"), "bn").hasattr("freeze_bn"));
-  train(stage.module());
-  expect_the_trained_grid(stage);
+  for (const bool has_relu : {false, true}) {
+    Module layer = inner;
+    if (has_relu) {
+      layer = testing::user_module("UpReLU");
+      layer.register_module("up", inner);
+      layer.define("def forward(self, x):\n  return torch.relu(self.up.forward(x))\n");
+    }
+    const Prepared stage = prepared(around(layer));
+    Module made = child(stage.module(), "layer");
+    if (has_relu) made = child(made, "up");
+    EXPECT_TRUE(child(made, "bn").hasattr("freeze_bn")) << has_relu;
+    train(stage.module());
+    expect_the_trained_grid(stage);
+  }
 }
 
 TEST(TrainBest, SlopesOfAPReLUAreRoundedInTraining) {
