@@ -12,37 +12,46 @@
 namespace tsq::passes {
 namespace {
 
-/// A channel that hardly showed in the calibration data may be larger elsewhere.
-constexpr double kLargestFactor = 16;
 /// Exponents of the factors that are tried, in tenths.
 constexpr int kExponents = 10;
+/// Of a channel's share of the least error that factors can leave: less of it is not worth a larger factor.
+constexpr double kNegligible = 0.01;
+constexpr double kLargestCode = 127.5;
 
-/// What rounding adds to the squares of the second layer's outputs, as far as it depends on the factors.
-class ExpectedError {
- public:
-  ExpectedError(const ir::Weighted& layer, double step)
-      : weights_(layer.weight.detach()
-                     .to(at::kDouble)
-                     .reshape({layer.groups, layer.weight.size(0) / layer.groups, layer.weight.size(1), -1})),
-        mean_square_(layer.input.mean_square.to(at::kDouble).reshape({layer.groups, 1, -1})),
-        of_activation_(mean_square_.clamp_max(step * step / 12)) {}
+}  // namespace
 
-  double operator()(const at::Tensor& factors) const {
-    const at::Tensor by_group = factors.reshape(mean_square_.sizes());
-    const at::Tensor scaled = weights_ / by_group.unsqueeze(3);
-    const at::Tensor step = scaled.abs().amax({2, 3}) / kLargestCode;
-    const at::Tensor from_activations = (scaled.square().sum(3) * of_activation_).sum();
-    const at::Tensor inputs =
-        (mean_square_ * by_group.square()).sum(2) * static_cast<double>(weights_.size(3));
-    return (from_activations + (step.square() / 12 * inputs).sum()).item<double>();
-  }
+ExpectedError::ExpectedError(const ir::Weighted& layer, double step)
+    : weights_(layer.weight.detach()
+                   .to(at::kDouble)
+                   .reshape({layer.groups, layer.weight.size(0) / layer.groups, layer.weight.size(1), -1})),
+      mean_square_(layer.input.mean_square.to(at::kDouble).reshape({layer.groups, 1, -1})),
+      of_activation_(mean_square_.clamp_max(step * step / 12)) {}
 
- private:
-  static constexpr double kLargestCode = 127.5;
-  at::Tensor weights_;      // [groups, outputs, inputs, taps]
-  at::Tensor mean_square_;  // [groups, 1, inputs]
-  at::Tensor of_activation_;
-};
+ExpectedError::ExpectedError(const operators::BatchNorm& bn, const at::Tensor& mean_square, double step)
+    : weights_(
+          (bn.weight * at::rsqrt(bn.running_var + bn.eps)).detach().to(at::kDouble).reshape({-1, 1, 1, 1})),
+      mean_square_(mean_square.to(at::kDouble).reshape({-1, 1, 1})),
+      of_activation_(mean_square_.clamp_max(step * step / 12)),
+      rounds_weights_(false) {}
+
+double ExpectedError::operator()(const at::Tensor& factors) const {
+  const at::Tensor by_group = factors.reshape(mean_square_.sizes());
+  const at::Tensor scaled = weights_ / by_group.unsqueeze(3);
+  const at::Tensor from_activations = (scaled.square().sum(3) * of_activation_).sum();
+  if (!rounds_weights_) return from_activations.item<double>();
+  const at::Tensor step = scaled.abs().amax({2, 3}) / kLargestCode;
+  const at::Tensor inputs = (mean_square_ * by_group.square()).sum(2) * static_cast<double>(weights_.size(3));
+  return (from_activations + (step.square() / 12 * inputs).sum()).item<double>();
+}
+
+at::Tensor ExpectedError::useful(const at::Tensor& largest) const {
+  const at::Tensor noise = (weights_.square().sum({1, 3}) * of_activation_.squeeze(1)).flatten();
+  const double least = (noise / largest.square()).mean().item<double>();
+  if (!(least > 0)) return largest;
+  return at::minimum(largest, (noise / (kNegligible * least)).sqrt().clamp_min(1));
+}
+
+namespace {
 
 std::unordered_set<const void*> weights_of_several_calls(const Model& model) {
   std::unordered_set<const void*> seen;
@@ -59,14 +68,10 @@ std::unordered_set<const void*> weights_of_several_calls(const Model& model) {
 
 }  // namespace
 
-bool multiply_each(Model& model, const PassContext& context,
-                   const std::function<bool(const ChannelFactors&, Node*)>& multiply) {
+std::optional<ChannelFactors> channel_factors(Model& model, const PassContext& context) {
   const auto margin = cross_layer_margin(context.options);
-  if (!margin) return false;
-  const ChannelFactors factors{model, context, *margin, weights_of_several_calls(model)};
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) has_changed |= multiply(factors, node);
-  return has_changed;
+  if (!margin) return std::nullopt;
+  return ChannelFactors{model, context, *margin, weights_of_several_calls(model)};
 }
 
 const ir::Weighted* equalizable_layer(const ChannelFactors& factors, const Node* node) {
@@ -102,28 +107,39 @@ std::optional<ObservedRange> observed_range(const Model& model, const Node* obse
                        .step = scale};
 }
 
-at::Tensor room(const ir::ChannelStatistics& channels, const ObservedRange& range, double margin) {
+at::Tensor headroom(const ir::ChannelStatistics& channels, const ObservedRange& range, double margin) {
   const auto one_side = [&](const at::Tensor& extreme, double end) {
     const at::Tensor reach = extreme.to(at::kDouble).clamp_min(0) * margin;
     return (end / reach).masked_fill(reach == 0, std::numeric_limits<double>::infinity());
   };
-  const at::Tensor factors =
-      at::minimum(one_side(channels.max, range.highest), one_side(-channels.min, -range.lowest));
+  return at::minimum(one_side(channels.max, range.highest), one_side(-channels.min, -range.lowest));
+}
+
+at::Tensor as_factors(const at::Tensor& headroom) {
   // Nothing is known of a channel that was always zero.
-  return factors.masked_fill(factors.isinf(), 1.0).clamp(1, kLargestFactor);
+  return headroom.masked_fill(headroom.isinf(), 1.0).clamp_min(1);
+}
+
+at::Tensor room(const ir::ChannelStatistics& channels, const ObservedRange& range, double margin) {
+  return as_factors(headroom(channels, range, margin));
+}
+
+void for_each_strength(const at::Tensor& largest, const at::Tensor& useful,
+                       const std::function<void(const at::Tensor& factors)>& try_factors) {
+  for (int tenths = 1; tenths <= kExponents; ++tenths)
+    try_factors(at::minimum(largest.pow(static_cast<double>(tenths) / kExponents), useful));
 }
 
 at::Tensor best_factors(const ir::Weighted& layer, const at::Tensor& largest, double step, double share) {
   const ExpectedError error(layer, step);
   double least = share * error(at::ones_like(largest));
   at::Tensor best;
-  for (int tenths = 1; tenths <= kExponents; ++tenths) {
-    const at::Tensor factors = largest.pow(static_cast<double>(tenths) / kExponents);
+  for_each_strength(largest, error.useful(largest), [&](const at::Tensor& factors) {
     const double expected = error(factors);
-    if (expected >= least) continue;
+    if (expected >= least) return;
     least = expected;
     best = factors;
-  }
+  });
   return best;
 }
 

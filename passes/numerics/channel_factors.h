@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "ir/model.h"
+#include "operators/weighted.h"
 #include "passes/context/pass_context.h"
 
 /// What the passes share that multiply channels up to the range of their tensor.
@@ -20,10 +21,8 @@ struct ChannelFactors {
   std::unordered_set<const void*> shared_weights{};  ///< of several calls, not to be changed for one of them
 };
 
-/// Runs `multiply` on every node, in their order; whether it has changed one. Nothing where the recipe
-/// multiplies no channels.
-bool multiply_each(ir::Model& model, const PassContext& context,
-                   const std::function<bool(const ChannelFactors&, ir::Node*)>& multiply);
+/// Empty where the recipe multiplies no channels.
+std::optional<ChannelFactors> channel_factors(ir::Model& model, const PassContext& context);
 
 /// match::equalizable_layer, where no other call has its weight.
 const ir::Weighted* equalizable_layer(const ChannelFactors& factors, const ir::Node* node);
@@ -45,8 +44,37 @@ struct ObservedRange {
 std::optional<ObservedRange> observed_range(const ir::Model& model, const ir::Node* observer);
 
 /// The largest factor of each channel with which `margin` times what was seen of it stays inside of the
-/// range, at least 1.
+/// range; infinite where it was always zero.
+at::Tensor headroom(const ir::ChannelStatistics& channels, const ObservedRange& range, double margin);
+/// The same at least 1, and 1 where it is infinite.
+at::Tensor as_factors(const at::Tensor& headroom);
+/// as_factors(headroom(…)).
 at::Tensor room(const ir::ChannelStatistics& channels, const ObservedRange& range, double margin);
+
+/// What rounding adds to the squares of the outputs of a layer or batch norm, as far as it depends on the
+/// factors by which the channels of its input are multiplied.
+class ExpectedError {
+ public:
+  /// `step`: of the rounded input.
+  ExpectedError(const ir::Weighted& layer, double step);
+  /// Its weights are not rounded.
+  ExpectedError(const operators::BatchNorm& bn, const at::Tensor& mean_square, double step);
+
+  double operator()(const at::Tensor& factors) const;
+  /// `largest`, less where a channel's rounding then is a negligible part of all that is left: a channel that
+  /// hardly showed in the calibration data has no use of a factor, and may be larger elsewhere.
+  [[nodiscard]] at::Tensor useful(const at::Tensor& largest) const;
+
+ private:
+  at::Tensor weights_;        // [groups, outputs, inputs, taps]
+  at::Tensor mean_square_;    // [groups, 1, inputs]
+  at::Tensor of_activation_;  // what rounding can add to it
+  bool rounds_weights_{true};
+};
+
+/// Factors between 1 and `largest`, from the weakest to the strongest, and none above `useful`.
+void for_each_strength(const at::Tensor& largest, const at::Tensor& useful,
+                       const std::function<void(const at::Tensor& factors)>& try_factors);
 
 /// The factors between 1 and `largest` on a layer's input with the least expected error; undefined when none
 /// has less than this share of the error without.

@@ -12,6 +12,7 @@
 #include "ir/analysis.h"
 #include "match/channel_scaling.h"
 #include "operators/layer_work.h"
+#include "passes/context/nodes.h"
 #include "passes/numerics/channel_factors.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
@@ -27,6 +28,10 @@ constexpr double kWorthALayer = 0.125;
 constexpr double kManyProducts = 64;
 /// Rounding that is so small beside the channels' own variance, on the average, is nothing to save.
 constexpr double kTolerableNoise = 2e-3;
+
+/// The product after a convolution goes to operators that may read small channels as they read large ones: a
+/// channel that hardly showed in the calibration data may be larger elsewhere.
+constexpr double kLargestFactor = 16;
 
 double worth(double products) { return products < kManyProducts ? kWorthALayer : kWorthALittle; }
 
@@ -95,7 +100,7 @@ bool multiply_after(const ChannelFactors& factors, Node* node, const ir::Weighte
       !kernels::gives_float_for_free(factors.context.target, factors.model, node);
   const auto range = is_rounded_for_float ? observed_range(factors.model, observer) : std::nullopt;
   if (!range) return false;
-  const at::Tensor found = room(layer.output, *range, factors.margin);
+  const at::Tensor found = room(layer.output, *range, factors.margin).clamp_max(kLargestFactor);
   const double before = noise(layer.output, range->step, at::ones_like(found));
   const double after = noise(layer.output, range->step, found);
   if (before < kTolerableNoise || after > worth(operators::products_per_output(layer)) * before) return false;
@@ -118,7 +123,8 @@ bool equalize_beside_float(const ChannelFactors& factors, Node* node) {
 }  // namespace
 
 bool equalize_float_values(Model& model, const PassContext& context) {
-  return multiply_each(model, context, equalize_beside_float);
+  const auto factors = channel_factors(model, context);
+  return factors && change_nodes(model, [&](Node* node) { return equalize_beside_float(*factors, node); });
 }
 
 }  // namespace tsq::passes

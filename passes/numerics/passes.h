@@ -5,9 +5,10 @@
 /// Ranges that lose less by rounding, and the ranges themselves.
 namespace tsq::passes {
 
-/// Channels between two layers that use only a part of the tensor's range are multiplied in the first layer's
-/// weight and divided in the second's, where that lowers the expected error.
-/// context.options.cross_layer_margin times the largest value that was seen stays inside of the range.
+/// Channels between layers that use only a part of the tensor's range are multiplied in the weight of the
+/// layer that computes them and divided in those that read them, across all that hands factors on, where that
+/// lowers the expected error. context.options.cross_layer_margin times the largest value that was seen stays
+/// inside of the range.
 ///   a → relu → observer → b   →   a (rows · s) → relu → observer → b (columns / s)
 bool equalize_across_layers(ir::Model& model, const PassContext& context);
 

@@ -2,16 +2,20 @@
 // each that float operators read from a convolution.
 //   x → observer → conv   becomes   x → observer → channel observer → conv
 //   conv → observer → norm   gets a channel observer beside the norm
+// So do the observers between layers whose channels may have factors (match/channel_flow.h).
+//   conv → observer → add    gets a channel observer beside the addition
 // A layer in a branch reads what enters the branch, which may be a part of the values with other channels
 // than the rest: its observer stands in the branch.
 //   x → observer → if c: conv(x)   becomes   x → observer → if c: x → channel observer → conv
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "match/channel_flow.h"
 #include "match/channel_scaling.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
@@ -25,10 +29,18 @@ int64_t dimensions_of(const Model& model, const Node* layer) {
   return static_cast<int64_t>(ir::weighted_of(ir::call_of(model, layer))->stride.size());
 }
 
+std::size_t new_channel_observer(Model& model, const Node* beside, int64_t axis) {
+  return new_observer(model, {.observer = observer_classes::kChannelStatistics, .ch_axis = axis},
+                      ir::layer_of(model, beside));
+}
+
 std::size_t new_channel_observer(Model& model, const Node* layer) {
-  return new_observer(
-      model, {.observer = observer_classes::kChannelStatistics, .ch_axis = -1 - dimensions_of(model, layer)},
-      ir::layer_of(model, layer));
+  return new_channel_observer(model, layer, -1 - dimensions_of(model, layer));
+}
+
+bool is_channel_observer(const Model& model, const Node* node) {
+  return ir::is_observer(node) &&
+         ir::observer_of(model, node).spec.observer == observer_classes::kChannelStatistics;
 }
 
 /// Whether any was put in.
@@ -47,15 +59,11 @@ bool observe_inputs(Model& model) {
 
 /// The observer of an output whose channels a later pass may multiply; null for others.
 Node* scalable_output(const Model& model, const Node* node) {
-  if (observed_layer(model, node) == nullptr || match::equalizable_layer(model, node) == nullptr)
+  if (observed_layer(model, node) == nullptr || match::equalizable_layer(model, node) == nullptr ||
+      dimensions_of(model, node) == 0)
     return nullptr;
   Node* output = match::observer_after(model, node);
-  if (output == nullptr) return nullptr;
-  const auto readers = ir::users(output->output());
-  const bool is_read_in_part = readers.size() == 1 && (match::is_leaky(model, readers[0]) ||
-                                                       match::is_affine_batch_norm(model, readers[0]));
-  const bool is_convolution = dimensions_of(model, node) != 0;
-  return is_read_in_part || (is_convolution && match::is_read_in_float(model, output)) ? output : nullptr;
+  return output != nullptr && match::is_read_in_float(model, output) ? output : nullptr;
 }
 
 bool observe_outputs(Model& model) {
@@ -66,12 +74,45 @@ bool observe_outputs(Model& model) {
   });
 }
 
+/// Whether a channel observer sees all that an observer does.
+bool has_channel_observer(const Model& model, const Node* observer) {
+  return std::ranges::any_of(observer->output()->uses(), [&](const torch::jit::Use& use) {
+    return is_channel_observer(model, use.user) && use.user->owningBlock() == observer->owningBlock();
+  });
+}
+
+/// Whether what an observer sees will be rounded to bytes by one range.
+bool is_rounded(const ObserverSpec& spec) {
+  const ResolvedObserver config = resolve(spec);
+  const bool is_byte = config.dtype == c10::ScalarType::QUInt8 || config.dtype == c10::ScalarType::QInt8;
+  return is_byte && !config.is_dynamic;
+}
+
+/// Beside the observers of values whose channels may have factors, which have to fit into their ranges.
+bool observe_between_layers(Model& model) {
+  const match::ChannelFlow flow(
+      model, [&](const Node* node) { return match::equalizable_layer(model, node); },
+      /*is_calibrated=*/false);
+  return change_nodes(model, [&](Node* node) {
+    const match::Channels* channels = ir::is_observer(node) ? flow.of(node->output()) : nullptr;
+    // How many neighbours a flattened channel has may change from call to call.
+    if (channels == nullptr || channels->is_spread || !channels->shape.empty() || channels->keys.size() < 2 ||
+        !is_rounded(ir::observer_of(model, node).spec) || is_channel_observer(model, node) ||
+        has_channel_observer(model, node) ||
+        std::ranges::all_of(channels->keys, [&](int key) { return flow.is_bound(key); }))
+      return false;
+    ir::insert_observer(model, node->output(), new_channel_observer(model, node, channels->axis));
+    return true;
+  });
+}
+
 }  // namespace
 
 bool observe_channels(Model& model, const PassContext& /*context*/) {
   const bool sees_inputs = observe_inputs(model);
   const bool sees_outputs = observe_outputs(model);
-  return sees_inputs || sees_outputs;
+  const bool sees_between = observe_between_layers(model);
+  return sees_inputs || sees_outputs || sees_between;
 }
 
 }  // namespace tsq::passes

@@ -3,6 +3,7 @@
 
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
+#include "ir/channel_statistics.h"
 #include "match/channel_scaling.h"
 #include "observers/observer_module.h"
 #include "passes/context/nodes.h"
@@ -27,12 +28,20 @@ bool is_channel_observer(const Model& model, const Node* node) {
          ir::observer_of(model, node).spec.observer == observer_classes::kChannelStatistics;
 }
 
-/// To the layer whose output a channel observer stands after.
+/// To the observer of the same values. What enters a branch may be a part of them.
+void take_observed(const Node* channel_observer, const Module& found) {
+  Node* node = channel_observer->input(0)->node();
+  if (ir::is_observer(node) && node->owningBlock() == channel_observer->owningBlock())
+    ir::set_channel_statistics(node, statistics_of(found));
+}
+
+/// To the convolution whose output a channel observer stands after.
 void take_output(Model& model, const Node* channel_observer, const Module& found) {
   const Node* node = channel_observer->input(0)->node();
   while (ir::is_observer(node) || match::commutes_with_scaling(model, node))
     node = ir::operands(node).front()->node();
-  if (ir::Weighted* weighted = weighted_at(model, node)) weighted->output = statistics_of(found);
+  ir::Weighted* weighted = weighted_at(model, node);
+  if (weighted != nullptr && !weighted->stride.empty()) weighted->output = statistics_of(found);
 }
 
 /// To the layers that read what a channel observer returns.
@@ -53,6 +62,7 @@ bool take_channel_statistics(Model& model, const PassContext& /*context*/) {
     channel_observers.push_back(node);
     const Module& found = ir::observer_of(model, node).module.value();
     if (!saw_data(found)) continue;
+    take_observed(node, found);
     if (node->output()->uses().empty()) {
       take_output(model, node, found);
     } else {

@@ -207,6 +207,133 @@ TEST(EqualizeAcrossLayers, WhatOthersReadOrAnotherOperatorChangesIsLeftAlone) {
   }
 }
 
+/// Convolutions `a`, `b` (3 → 8, channels from 0.05 to 5, and from 5 to 0.05) and those that read 8, 16, 4,
+/// 32 and 2 channels: `of8` …; a linear layer for 72 numbers, `rows`.
+Module branches(const std::string& body) {
+  Module model = testing::user_module("Branches");
+  const Module widths = separable(kReLU);
+  model.register_module("a", widths.attr("first").toModule());
+  Module b = separable(kReLU).attr("first").toModule();
+  b.setattr("weight", b.attr("weight").toTensor().flip(0));
+  b.setattr("bias", b.attr("bias").toTensor().flip(0));
+  model.register_module("b", b);
+  for (const int64_t channels : {2, 4, 8, 16, 32})
+    model.register_module("of" + std::to_string(channels), testing::conv2d(channels, 4, 1));
+  model.register_module("rows", testing::linear(kChannels * 9, 4));
+  model.define("def forward(self, x):\n  a = torch.relu(self.a.forward(x))\n" + body);
+  return model;
+}
+
+struct Between {
+  std::string body;
+  std::string reader;
+  std::string reported;
+};
+
+void expect_equalized(const Between& between) {
+  Module model = branches(between.body);
+  Equalized result = equalized(calibrated(model));
+  EXPECT_EQ(reported(result, between.reader), between.reported) << between.body;
+  EXPECT_GT(factors(model, result, "a").max().item<double>(), 2) << between.body;
+  Module module = torchscript::emit(result.of.model);
+  for (const Sample& sample : images()) {
+    EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4))
+        << between.body;
+  }
+}
+
+TEST(EqualizeAcrossLayers, ReachesAcrossWhatMovesValues) {
+  const std::string cat_b = "  b = torch.relu(self.b.forward(x))\n  y = torch.cat([a, b], 1)\n";
+  for (const Between& between : std::vector<Between>{
+           {cat_b + "  return self.of16.forward(y)\n", "of16", "equalized with 'a', 'b'"},
+           {cat_b + "  u, v = torch.chunk(y, 2, 1)\n  return self.of8.forward(v) + "
+                    "self.of16.forward(torch.cat([v, u], 1))\n",
+            "of16", "equalized with 'b', 'a'"},
+           {"  y = torch.split(a, [2, 6], 1)\n  return self.of8.forward(torch.cat([y[1], y[0]], 1))\n", "of8",
+            "equalized with 'a'"},
+           {"  return self.of4.forward(a[:, 1:8:2])\n", "of4", "equalized with 'a'"},
+           {"  return self.of4.forward(torch.narrow(a, 1, 2, 4))\n", "of4", "equalized with 'a'"},
+           {"  return self.of8.forward(torch.channel_shuffle(a, 4))\n", "of8", "equalized with 'a'"},
+           {"  return self.of32.forward(torch.pixel_unshuffle(a[:, :, :8, :8], 2))\n", "of32",
+            "equalized with 'a'"},
+           {"  return self.of2.forward(torch.pixel_shuffle(a, 2))\n", "of2", "equalized with 'a'"},
+           {"  return self.of16.forward(a.repeat([1, 2, 1, 1]))\n", "of16", "equalized with 'a'"},
+           {"  n, c, h, w = a.size()\n  y = a.view([n, 4, 2, h, w]).transpose(1, 2).contiguous()\n  return "
+            "self.of8.forward(y.view([n, c, h, w]))\n",
+            "of8", "equalized with 'a'"},
+           {"  y = a.reshape([a.size(0), 2, -1, a.size(2), a.size(3)]).permute([0, 2, 1, 3, 4])\n  return "
+            "self.of8.forward(torch.reshape(y, [-1, 8, a.size(2), a.size(3)]))\n",
+            "of8", "equalized with 'a'"},
+           {"  return self.of8.forward(a.transpose(1, 2).transpose(1, 2))\n", "of8", "equalized with 'a'"},
+           {"  return self.of8.forward(torch.avg_pool2d(a, [2, 2]))\n", "of8", "equalized with 'a'"},
+           {"  return self.of8.forward(torch.mean(a, [2, 3], True))\n", "of8", "equalized with 'a'"},
+           {"  return self.of8.forward(a * torch.sigmoid(torch.mean(x, [1, 2, 3], True)))\n", "of8",
+            "equalized with 'a'"},
+           {"  return self.rows.forward(torch.flatten(torch.avg_pool2d(a, [3, 3]), 1))\n", "rows",
+            "equalized with 'a'"},
+           {"  y = torch.avg_pool2d(a, [3, 3])\n  return self.rows.forward(y.view([y.size(0), -1]))\n",
+            "rows", "equalized with 'a'"},
+       })
+    expect_equalized(between);
+}
+
+TEST(EqualizeAcrossLayers, OperandsOfASumHaveOneFactor) {
+  const std::string body =
+      "  b = torch.relu(self.b.forward(x))\n  return self.of8.forward(torch.relu(0.01 * a + torch.flip(b, "
+      "[1])))\n";
+  const std::string sum =
+      "  b = torch.relu(self.b.forward(torch.flip(x, [0])))\n  b = torch.cat([b[:, 7:8], b[:, 6:7], b[:, "
+      "5:6], b[:, 4:5], "
+      "b[:, 3:4], b[:, 2:3], b[:, 1:2], b[:, 0:1]], 1)\n  return self.of8.forward(torch.relu(a + b))\n";
+  expect_equalized({sum, "of8", "equalized with 'a', 'b'"});
+  const Module model = branches(sum);
+  Equalized result = equalized(calibrated(model));
+  EXPECT_TRUE(at::allclose(factors(model, result, "a"), factors(model, result, "b").flip(0), 1e-4));
+  Equalized flipped = equalized(calibrated(branches(body)));
+  EXPECT_TRUE((factors(branches(body), flipped, "a") == 1).all().item<bool>()) << "no rule for flip";
+}
+
+TEST(EqualizeAcrossLayers, WhatIsAddedToOtherValuesOrReturnedIsLeftAlone) {
+  for (const std::string body :
+       {"  return self.of8.forward(a + torch.mean(x, [1, 2, 3], True))\n",
+        "  return self.of8.forward(a + 1)\n", "  y = self.of8.forward(a)\n  return y + a[:, 0:4]\n",
+        "  y = torch.cat([a, a], 1)\n  return self.of16.forward(y) + torch.softmax(y[:, 8:12], 1)\n"}) {
+    const Module model = branches(body);
+    Equalized result = equalized(calibrated(model));
+    // The last body leaves half of the copies free: all are one channel.
+    EXPECT_TRUE((factors(model, result, "a").slice(0, 0, 4) == 1).all().item<bool>()) << body;
+  }
+}
+
+TEST(EqualizeAcrossLayers, FactorsAreAsLargeAsTheRangeHasRoomFor) {
+  Module model = separable(kReLU);
+  {
+    const c10::NoGradGuard no_grad;
+    Module first = model.attr("first").toModule();
+    const at::Tensor wide = at::ones({kChannels, 1, 1, 1});
+    wide[kChannels - 1] = 300;
+    first.attr("weight")
+        .toTensor()
+        .div_(torch::logspace(-1.3, 0.7, kChannels).reshape(wide.sizes()))
+        .mul_(wide);
+    first.attr("bias").toTensor().zero_();
+    model.attr("depthwise").toModule().attr("weight").toTensor()[kChannels - 1].div_(300);
+  }
+  Equalized result = equalized(calibrated(model));
+  EXPECT_GT(factors(model, result, "first").slice(0, 0, kChannels - 1).min().item<double>(), 50);
+}
+
+TEST(EqualizeAcrossLayers, AChannelThatHardlyShowedIsGivenNoLargeFactor) {
+  Module model = separable(kReLU);
+  {
+    const c10::NoGradGuard no_grad;
+    model.attr("first").toModule().attr("weight").toTensor()[3].mul_(1e-7);
+    model.attr("first").toModule().attr("bias").toTensor()[3] = 1e-7;
+  }
+  Equalized result = equalized(calibrated(model));
+  EXPECT_LT(factors(model, result, "first")[3].item<double>(), 2);
+}
+
 TEST(EqualizeAcrossLayers, IsAPassOfRecipeBestWithAMargin) {
   const Module model = separable(kReLU);
   const auto total = [&](std::optional<double> margin) {
