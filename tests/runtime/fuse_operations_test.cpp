@@ -77,6 +77,28 @@ TEST_F(FuseOperations, ALayerThatIsSpreadOverALargerTensorTakesNoProduct) {
   EXPECT_THAT(kinds_of(fused(writer_, {image_, {1, 8, 1, 1}})), ElementsAre(Kind::Convolution, Kind::Mul));
 }
 
+TEST_F(FuseOperations, AConstantForEachChannelIsAFactorOfTheLayer) {
+  const auto with_factors = [&](const Shape& shape) {
+    Writer writer;
+    Random random{2};
+    Operation operation{.kind = Kind::Convolution, .inputs = {writer.input(kCodes)}};
+    add_weights(random, writer, operation, {8, 8, 1, 1}, 8);
+    const int made = writer.add(operation, float_value());
+    const int function = writer.add(
+        {.kind = Kind::Activation, .inputs = {made}, .post_ops = {{.kind = PostOpKind::Hardswish}}},
+        float_value());
+    const int factors = writer.constant_value(float_value(), random_tensor(random, Dtype::F32, shape));
+    const int product = writer.add({.kind = Kind::Mul, .inputs = {function, factors}}, float_value());
+    writer.returns({writer.add({.kind = Kind::Convert, .inputs = {product}}, kCodes)});
+    return fused(writer, {image_});
+  };
+  const auto operations = with_factors({8, 1, 1});
+  ASSERT_THAT(kinds_of(operations), ElementsAre(Kind::Convolution));
+  EXPECT_THAT(post_ops_of(operations[0]), ElementsAre(PostOpKind::Hardswish, PostOpKind::Mul));
+  EXPECT_THAT(kinds_of(with_factors({4, 1})), ElementsAre(Kind::Convolution, Kind::Mul))
+      << "one for each row";
+}
+
 TEST_F(FuseOperations, WhatIsReadTwiceStays) {
   const int layer = convolution(writer_.input(kCodes));
   writer_.returns({relu(layer), layer});

@@ -71,10 +71,19 @@ class Layers {
   Writer writer_{};
 };
 
+/// Each channel of a function of a layer is multiplied before it is rounded.
+int multiplied_channels(Layers& layers, int input, std::int64_t from, std::int64_t to) {
+  const int function = layers.function(layers.convolution(input, from, to), {.kind = PostOpKind::Hardswish});
+  return layers.rounded(
+      layers.add({.kind = Kind::Mul, .inputs = {function, layers.constant({to, 1, 1})}}, float_value()),
+      kSigned);
+}
+
 /// Expands the channels, filters each, multiplies each by its gate, and narrows them.
 int inverted_residual(Layers& layers, int input, std::int64_t channels, bool gated) {
   const auto wide = 4 * channels;
-  const int expanded = layers.relu_of_convolution(input, channels, wide);
+  const int expanded = gated ? multiplied_channels(layers, input, channels, wide)
+                             : layers.relu_of_convolution(input, channels, wide);
   int filtered = layers.relu_of_convolution(expanded, wide, wide, {.size = 3, .groups = wide});
   if (gated) {
     const int mean = layers.add({.kind = Kind::GlobalAvgPool, .inputs = {filtered}}, kPositive);

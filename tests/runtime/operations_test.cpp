@@ -147,6 +147,27 @@ TEST(Operations, FusesPostOpsIntoConvolutions) {
       80);
 }
 
+TEST(Operations, MultipliesChannelsBeforeRounding) {
+  for_random_cases([](Random& random) {
+    const auto groups = random.any_of<std::int64_t>({1, 16});
+    Writer writer;
+    Operation operation{.kind = Kind::Convolution,
+                        .inputs = {writer.input(random_value(random, Dtype::U8))},
+                        .groups = groups};
+    add_weights(random, writer, operation, {16, 16 / groups, 3, 3}, 16);
+    const int made = writer.add(operation, float_value());
+    const auto kind = random.any_of<PostOpKind>({PostOpKind::Relu, PostOpKind::Hardswish, PostOpKind::Silu});
+    const int function =
+        writer.add({.kind = Kind::Activation, .inputs = {made}, .post_ops = {{.kind = kind}}}, float_value());
+    const int factors = writer.constant_value(float_value(), random_tensor(random, Dtype::F32, {16, 1, 1}));
+    const int product = writer.add({.kind = Kind::Mul, .inputs = {function, factors}}, float_value());
+    writer.returns(
+        {writer.add({.kind = Kind::Convert, .inputs = {product}}, random_value(random, any_int8(random)))});
+    const Tensor input = random_tensor(random, Dtype::U8, {2, 16, 5, random.integer(3, 20)});
+    expect_right(writer, {input});
+  });
+}
+
 TEST(Operations, SumsAResidualInPlace) {
   Random random(3);
   Writer writer;

@@ -193,7 +193,9 @@ class Fusing {
     int other = -1;
     for (std::size_t side = 0; side < 2; ++side) {
       Operation* writer = only_writer(binary.inputs[side]);
-      if (writer == nullptr || !takes(*writer, kind) || !takes_shape(binary, side, kind)) continue;
+      const bool fits = writer != nullptr && takes(*writer, kind) &&
+                        (takes_shape(binary, side, kind) || is_channel_factor(*writer, binary, side, kind));
+      if (!fits) continue;
       if (layer != nullptr && *writers_[at(layer->output)] > *writers_[at(writer->output)]) continue;
       layer = writer;
       other = binary.inputs[1 - side];
@@ -206,6 +208,23 @@ class Fusing {
     merged.post_ops.insert(merged.post_ops.end(), binary.post_ops.begin(), binary.post_ops.end());
     merged.output = binary.output;
     append(std::move(merged));
+    return true;
+  }
+
+  /// A product of a convolution's images with a constant for each channel.
+  [[nodiscard]] bool is_channel_factor(const Operation& layer, const Operation& binary, std::size_t side,
+                                       PostOpKind kind) const {
+    const int other = binary.inputs[1 - side];
+    const Shape& factors = shapes_[at(other)];
+    const Shape& result = shapes_[at(binary.output)];
+    if (kind != PostOpKind::Mul || layer.kind != Kind::Convolution || !value(other).constant ||
+        value(other).dtype != Dtype::F32 || shapes_[at(binary.inputs[side])] != result ||
+        factors.size() > result.size())
+      return false;
+    const std::size_t before = result.size() - factors.size();
+    for (std::size_t d = 0; d < factors.size(); ++d) {
+      if (factors[d] != 1 && (before + d != 1 || factors[d] != result[1])) return false;
+    }
     return true;
   }
 
