@@ -52,16 +52,18 @@ bool equalizes(const Model& model, const PassContext& context) { return !smooths
 bool scales_layers(const Model&, const PassContext& context) {
   return cross_layer_margin(context.options).has_value();
 }
+bool runs_programs(const Model&, const PassContext& context) {
+  return context.target.runtime == LoweringTarget::Fused;
+}
+bool scales_depthwise(const Model& model, const PassContext& context) {
+  return runs_programs(model, context) && scales_layers(model, context);
+}
 bool learns_rounding(const Model&, const PassContext& context) {
   return context.options.weight_rounding == WeightRounding::Learned;
 }
 bool reads_python_source(const Model&, const PassContext& context) { return context.options.python_source; }
 bool computes_in_bfloat16(const Model&, const PassContext& context) {
   return context.lowering.float_dtype == c10::ScalarType::BFloat16;
-}
-
-bool runs_programs(const Model&, const PassContext& context) {
-  return context.target.runtime == LoweringTarget::Fused;
 }
 
 bool falls_back(const Model&, const PassContext& context) { return context.table.falls_back_to_libtorch(); }
@@ -173,6 +175,7 @@ constexpr FlowRow kFlow[] = {
 
     {"equalize_across_layers", Room::Numerics, Step::Convert, Takes::Best, equalize_across_layers, "a, relu, b → a (rows · s), relu, b (columns / s)", false, scales_layers},
     {"equalize_float_values", Room::Numerics, Step::Convert, Takes::Best, equalize_float_values, "linear(observer(sqrt(x))) → linear(observer(mul(sqrt(x), s)))", false, scales_layers},
+    {"scale_depthwise_inputs", Room::Numerics, Step::Convert, Takes::Best, scale_depthwise_inputs, "hardswish, observer, depthwise → hardswish, mul(s), observer, depthwise (columns / s)", false, scales_depthwise},
     {"convert_smoothing", Room::Numerics, Step::Convert, Takes::PostTraining, convert_smoothing, "linear(channel_observer(layer_norm(x))) → linear (columns · s) of layer_norm (/ s)", false, smooths},
     {"convert_equalization", Room::Numerics, Step::Convert, Takes::PostTraining, convert_equalization, "equalization_observer(x) → mul(x, s)", false, equalizes},
     {"find_qparams", Room::Numerics, Step::Convert, Takes::All, find_qparams, "observers → their ranges"},

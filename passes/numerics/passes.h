@@ -18,6 +18,12 @@ bool equalize_across_layers(ir::Model& model, const PassContext& context);
 ///   a → observer → norm   →   a (rows · s) → observer → mul(1 / s) → norm
 bool equalize_float_values(ir::Model& model, const PassContext& context);
 
+/// Factors of the channels that a depthwise layer reads, after the activation that computes them, undone in
+/// its weights; for targets that multiply before they round. Model::input_factors, which are measured where
+/// the samples are known: only where rounding costs less in values that the ranges were not found with.
+///   hardswish → observer → depthwise   →   hardswish → mul(s) → observer → depthwise (columns / s)
+bool scale_depthwise_inputs(ir::Model& model, const PassContext& context);
+
 /// The observers that smooth put in → scales of channels, with the migration strength of the options: the
 /// activations are divided by them, in the LayerNorm's own parameters where nobody else reads it, the
 /// weights' columns multiplied.

@@ -232,8 +232,9 @@ struct Model {
   std::vector<FusedProgram> programs{};                 ///< Report::programs
   std::map<std::size_t, LearnedRounding> learned_rounding{};  ///< by index in `calls`
   bool rounding_is_known{false};  ///< `learned_rounding` came with the model: nothing further is learned
-  std::map<std::string, at::Tensor> mean_errors{};  ///< by which biases are corrected, by Decision::node
-  std::shared_ptr<const Model> before_rounding{};   ///< the observed graph with the same ranges and weights
+  std::map<std::string, at::Tensor> mean_errors{};    ///< by which biases are corrected, by Decision::node
+  std::map<std::string, at::Tensor> input_factors{};  ///< of depthwise layers' channels, by Decision::node
+  std::shared_ptr<const Model> before_rounding{};     ///< the observed graph with the same ranges and weights
   std::map<std::string, PackedWeight> packed_weights{};  ///< by attribute
   std::map<std::string, std::string> packed_names{};     ///< attributes, by all that decides what they hold
   std::map<std::string, QConfig> trained_qconfigs{};     ///< of the layers that fake-quantize, by path

@@ -271,7 +271,7 @@ Calibrated calibrated(const Prepared& prepared) {
   const at::NoGradGuard no_grad;
   Calibrated result{.stage = stage, .unobserved = without_observers(stage.model)};
   result.stage.model = with_own_observers(stage.model);
-  result.stage.model.mean_errors = mean_errors_of(stage);
+  take_measured(result.stage.model, stage);
   result.stage.kept_samples = {};  // they have served
   for (ir::ObserverEntry& observer : result.stage.model.observers)
     observer.result = passes::observer_result(observer.spec, *observer.module);

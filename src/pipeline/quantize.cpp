@@ -244,6 +244,7 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   Stage& stage = detail::stage_of(prepared);
   stage.model.mean_errors.clear();
+  stage.model.input_factors.clear();
   const detail::CalibrationRun run(prepared.module(), options.method);
   std::optional<detail::EvaluationMode> evaluation_mode;  // batch norms keep their statistics
   if (stage.trains) evaluation_mode.emplace(prepared.module());

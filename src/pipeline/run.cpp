@@ -239,7 +239,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optiona
   stage->convert_custom = custom;
   // Files hold mean errors in the place of samples, measured before a mapping of convert is known: with one,
   // those are taken here as well.
-  if (mapping) stage->model.mean_errors = mean_errors_of(prepared);
+  if (mapping) take_measured(stage->model, prepared);
   PassContext context = context_of(*stage);
   if (measures_mean_errors(*stage)) context.samples = prepared.kept_samples.samples();
   Parts parts(progress, planned_parts(prepared.model, context.samples));
@@ -279,9 +279,16 @@ Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
   return Lowered(std::move(module), std::move(report));
 }
 
-std::map<std::string, at::Tensor> mean_errors_of(const Stage& prepared) {
-  if (!measures_mean_errors(prepared)) return prepared.model.mean_errors;
-  return reference_stage(prepared, std::nullopt)->model.mean_errors;
+void take_measured(ir::Model& model, const Stage& prepared) {
+  const auto take = [&](const ir::Model& measured) {
+    model.mean_errors = measured.mean_errors;
+    model.input_factors = measured.input_factors;
+  };
+  if (measures_mean_errors(prepared)) {
+    take(reference_stage(prepared, std::nullopt)->model);
+  } else {
+    take(prepared.model);
+  }
 }
 
 }  // namespace tsq::detail

@@ -25,8 +25,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optiona
 
 Lowered lowered_stage(const Stage& reference, const LoweringOptions& options);
 
-/// The mean errors of a calibrated stage, by which convert corrects biases; those that it has already, or
-/// measured with the samples that it has kept.
-std::map<std::string, at::Tensor> mean_errors_of(const Stage& prepared);
+/// Gives `model` what is measured of a calibrated stage: mean errors, by which convert corrects biases, and
+/// factors of inputs; those that the stage has already, or measured with the samples that it has kept.
+void take_measured(ir::Model& model, const Stage& prepared);
 
 }  // namespace tsq::detail

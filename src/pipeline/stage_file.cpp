@@ -116,6 +116,7 @@ using torch::jit::Module;
 constexpr const char* kContinuation = "tsq_continuation";
 constexpr const char* kFloatModel = "float_model";
 constexpr const char* kMeanErrors = "mean_errors";
+constexpr const char* kInputFactors = "input_factors";
 constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kObserverNames = "observer_names";
 constexpr const char* kObserverPrefix = "observer_";
@@ -181,6 +182,9 @@ Module continuation_module(const Stage& stage, const nlohmann::json& configurati
   module.register_attribute(kMeanErrors,
                             c10::DictType::create(c10::StringType::get(), c10::TensorType::get()),
                             as_dict(stage.model.mean_errors));
+  module.register_attribute(kInputFactors,
+                            c10::DictType::create(c10::StringType::get(), c10::TensorType::get()),
+                            as_dict(stage.model.input_factors));
   return module;
 }
 
@@ -311,6 +315,7 @@ std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
   if (as_map<std::string>(loaded.continuation.attr(kObserverNames)) != names_by_value(stage->model))
     throw changed_file(path, "has observers of other values than its float model has");
   stage->model.mean_errors = as_map<at::Tensor>(loaded.continuation.attr(kMeanErrors));
+  stage->model.input_factors = as_map<at::Tensor>(loaded.continuation.attr(kInputFactors));
   stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   return stage;
 }
@@ -378,7 +383,7 @@ void Prepared::save(const std::string& path, const ExtraFiles& extra_files) cons
   if (stage_->trains) return io::save_archive(stage_->module, configuration, path, extra_files);
   const at::NoGradGuard no_grad;
   Stage stage = *stage_;
-  stage.model.mean_errors = detail::mean_errors_of(stage);
+  detail::take_measured(stage.model, *stage_);
   const Module module = detail::module_of(stage);
   Module continuation = continuation_module(stage, configuration);
   set_content(continuation, module, /*parameters_only=*/true);
