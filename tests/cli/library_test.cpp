@@ -18,12 +18,12 @@ namespace {
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-/// Knows the operators of the library, which Python spells torch.ops.doubling.
-struct DoublingResolver : torch::jit::Resolver {
+/// Knows the operators of the libraries, which Python spells torch.ops.doubling and torch.ops.tripling.
+struct LibraryResolver : torch::jit::Resolver {
   std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name,
                                                          torch::jit::GraphFunction& function,
                                                          const torch::jit::SourceRange& where) override {
-    if (name == "doubling") return std::make_shared<torch::jit::BuiltinModule>(name);
+    if (name == "doubling" || name == "tripling") return std::make_shared<torch::jit::BuiltinModule>(name);
     return torch::jit::nativeResolver()->resolveValue(name, function, where);
   }
 };
@@ -36,7 +36,7 @@ class LibraryOption : public ModelFolder {
     torch::jit::Module model = user_module("Doubling");
     model.register_module("conv", conv2d(3, 8, 3));
     model.define("def forward(self, x):\n  return doubling.twice(self.conv.forward(x))\n",
-                 std::make_shared<DoublingResolver>());
+                 std::make_shared<LibraryResolver>());
     model.eval();
     model.save(path("doubling.pt"));
   }
@@ -78,9 +78,20 @@ TEST_F(LibraryOption, OneThatCannotBeLoadedIsASentence) {
 }
 
 TEST_F(LibraryOption, SeveralAreLoadedAndTakeNoOtherWord) {
-  const Outcome outcome = tsq(
-      {"inspect", "--library", TSQ_DOUBLING_LIBRARY, "--library", TSQ_DOUBLING_LIBRARY, path("doubling.pt")});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  load_library(TSQ_TRIPLING_LIBRARY);
+  torch::jit::Module model = user_module("Both");
+  model.define("def forward(self, x):\n  return tripling.thrice(doubling.twice(x))\n",
+               std::make_shared<LibraryResolver>());
+  model.save(path("both.pt"));
+  const Outcome both =
+      tsq({"inspect", "--library", TSQ_DOUBLING_LIBRARY, "--library", TSQ_TRIPLING_LIBRARY, path("both.pt")});
+  EXPECT_EQ(both.exit_code, 0) << both.err;
+  for (const auto& [library, missing] : {std::pair{TSQ_DOUBLING_LIBRARY, "tripling::thrice"},
+                                         std::pair{TSQ_TRIPLING_LIBRARY, "doubling::twice"}}) {
+    const Outcome one = tsq({"inspect", "--library", library, path("both.pt")});
+    EXPECT_EQ(one.exit_code, 1);
+    EXPECT_THAT(one.err, HasSubstr(missing));
+  }
 }
 
 TEST_F(LibraryOption, ANameWithoutAFolderIsAFileHere) {

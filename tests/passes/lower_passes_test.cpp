@@ -219,9 +219,14 @@ TEST(LowerStatic, ALayerReadsItsPackedWeight) {
   EXPECT_TRUE(model.attributes.hasattr("layer_packed_params"));
 }
 
-TEST(LowerStatic, ALayerWhoseWeightHasAnotherDtypeStays) {
-  ir::Model model = linear(testing::rounded_linear(8, 4, c10::ScalarType::QUInt8), kStatic, kQuantized);
-  EXPECT_FALSE(passes::lower_static(model, {}));
+TEST(LowerStatic, TheDtypeOfItsWeightAloneKeepsALayer) {
+  for (const c10::ScalarType dtype : {c10::ScalarType::QInt8, c10::ScalarType::QUInt8}) {
+    const bool has_kernel = dtype == c10::ScalarType::QInt8;
+    ir::Model model = linear(testing::rounded_linear(8, 4, dtype), kStatic, kQuantized);
+    EXPECT_EQ(passes::lower_static(model, {}), has_kernel);
+    EXPECT_EQ(count(model, "quantized::linear"), has_kernel ? 1U : 0U);
+    EXPECT_EQ(count(model, "aten::quantize_per_tensor"), has_kernel ? 1U : 2U) << "its pairs stay";
+  }
 }
 
 TEST(LowerStatic, AFaultOfTheKernelLeavesTheReference) {
