@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/script.h>
 #include <tsq/compare_layers.h>
 #include <tsq/data.h>
@@ -37,16 +38,15 @@ constexpr CommandHelp kVerifyHelp{
         "  tsq verify model.pt --data test.pt --qconfig a.json,b.json     # QConfigs of each layer side by "
         "side\n"
         "  tsq verify model.pt --data test.pt --detect --advice-qconfig advised.json\n\n"
-        "Rows are in the order of the flow. SQNR is that of the layer's output with the errors of all layers "
-        "before;\n"
-        "alone, that of the layer when its input is the float model's: low where an error is born. Weight is "
-        "that of\n"
-        "the layer's weight. Outside is the share of float values that the range of codes does not reach, "
-        "and codes\n"
-        "are those of the range that occur. Outlier is the largest float value over the 99th percentile. * "
-        "is "
-        "without\n"
-        "the factors of channels that a later layer's weight takes back."};
+        "Rows are in the order of the flow, one for each call. SQNR is that of the output with all errors "
+        "before it;\n"
+        "alone, that of the output when all that it reads is the float model's, rounded as in front of it: "
+        "low where\n"
+        "an error is born. Weight is that of the layer's weight. Outside is the share of float values that "
+        "the range\n"
+        "of codes does not reach, and codes are those of the range that occur. Outlier is the largest float "
+        "value over\n"
+        "the 99th percentile. * is without the factors of channels that a later layer's weight takes back."};
 
 struct VerifyOptions {
   std::string first{};
@@ -121,18 +121,12 @@ std::string text_of(const ComparedLayers& compared) {
     cells.push_back(line_of(row, before));
     before = row.sqnr_db;
   }
-  std::string text = text_table(cells) + "most of the error is born in:";
+  std::vector<std::string> lowest;
   for (const LayerComparison* row : lowest_alone(compared.rows))
     lowest.push_back(fmt::format("{} ({}, {:.1f} dB)", row->layer, row->kernel, *row->alone_sqnr_db));
   const std::string born =
       lowest.empty() ? "" : fmt::format("lowest alone, where errors are born: {}\n", fmt::join(lowest, ", "));
-  std::vector<std::string> unseen;
-  for (const LayerComparison& row : compared.rows) {
-    if (!row.alone_sqnr_db && !row.is_scaled) unseen.push_back(row.layer);
-  }
-  const std::string not_alone =
-      unseen.empty() ? "" : fmt::format("not looked at alone: {}\n", first_names(unseen));
-  return text_table(cells) + born + not_alone + without_row_text(compared.without_row);
+  return text_table(cells) + born + without_row_text(compared.without_row);
 }
 
 /// Several models: of each layer what each of them makes of the float model's input, and, after a slash, with
