@@ -18,6 +18,7 @@
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/program/float_values.h"
+#include "passes/lower/program/late_writes.h"
 #include "passes/lower/program/program_builder.h"
 #include "passes/lower/program/regions.h"
 #include "passes/lower/program/shape_readers.h"
@@ -353,8 +354,9 @@ bool cut_block(Model& model, torch::jit::Block* block, TranslationCache& cache) 
 }  // namespace
 
 bool cut_programs(Model& model, const PassContext&) {
-  TranslationCache cache;
+  TranslationCache cache{.written = ir::written_attributes(model)};
   write_known_dtypes(model);
+  write_attributes_late(model);
   write_sizes_of_images(model);
   for (Node* node : ir::nodes_in_order(*model.graph)) unpack_states(model, node);
   read_shapes_early(model);

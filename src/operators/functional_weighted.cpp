@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
@@ -18,8 +19,11 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-/// Undefined where it is not known now.
+/// Undefined where it is not known now: a buffer may change from call to call.
 at::Tensor attribute_tensor(const Model& model, const Value* value) {
+  const std::string* name = ir::attribute_read(model, value);
+  const bool may_change = name != nullptr && !model.attributes.at(*name).is_parameter;
+  if (may_change && ir::written_attributes(model).contains(*name)) return {};
   const at::Tensor held = ir::held_tensor(model, value);
   return held.defined() ? held.detach() : held;
 }

@@ -214,8 +214,8 @@ TEST(CutPrograms, SizesOfHeadsThatAreComputedAreThoseThatAreWritten) {
     const Fused computed = fused(attention("-1", scaled), samples);
     EXPECT_THAT(operators_of(computed.module), ElementsAre("tsq::run"));
     for (const Sample& sample : {samples[0], Sample{torch::randn({3, 5, 32})}}) {
-      const at::Tensor expected = output(written.module, sample);
-      EXPECT_TRUE(output(computed.module, sample).allclose(expected, 1e-5, 1e-5));
+      EXPECT_LE(steps_between(output(computed.module, sample), output(computed.reference, sample)), 1.0);
+      EXPECT_LE(steps_between(output(computed.module, sample), output(written.module, sample)), 4.0);
     }
   }
 }

@@ -119,6 +119,36 @@ TEST(InsidePrograms, AGruHandsOutItsStates) {
   EXPECT_GT(sqnr(model, result, samples[0]), 35);
 }
 
+/// A stream in pieces: the states of one call are the first of the next, and where they are kept divides
+/// nothing.
+TEST(InsidePrograms, StatesThatTheModelKeepsGoOnFromCallToCall) {
+  torch::manual_seed(14);
+  Module model = testing::user_module("Stream");
+  model.register_module("first", testing::linear(kFeatures, kFeatures));
+  model.register_module("head", testing::linear(kHidden, 6));
+  model.register_buffer("states", torch::zeros({1, 3, kHidden}));
+  model.register_buffer("factor", torch::ones({1}));
+  const std::string weights = register_weights(model, 3, 1, 1);
+  model.define(
+      "def forward(self, x):\n"
+      "  factor = self.factor + 1.0\n"
+      "  self.factor = factor\n"
+      "  y, h = torch.gru(self.first.forward(x) * factor, self.states, [" +
+      weights +
+      "], True, 1, 0.0, False, False, False)\n"
+      "  self.states = h\n"
+      "  return self.head.forward(y)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 6; ++i) samples.push_back({torch::randn({2, 3, kFeatures})});
+  const Module result = fused(model.clone(), samples);
+  EXPECT_EQ(std::ranges::count(operators_of(result), "tsq::run"), 1);
+  EXPECT_THAT(operators_of(result), Not(Contains("aten::linear")));
+  Module exact = model.clone();
+  Module streamed = result.clone();
+  for (const Sample& sample : samples) EXPECT_GT(sqnr(exact, streamed, sample), 25);
+}
+
 /// As traces have it: zeros, in the shape of a value that the program makes.
 TEST(InsidePrograms, AGruThatBeginsWithZerosNeedsNoSize) {
   torch::manual_seed(15);

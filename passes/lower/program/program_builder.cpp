@@ -48,7 +48,15 @@ bool ProgramBuilder::is_defined(const Value* value) const {
 }
 
 std::optional<c10::IValue> ProgramBuilder::constant(const Value* value) const {
-  return ir::held_value(model_, resolved(value));
+  value = resolved(value);
+  const std::string* attribute = ir::attribute_read(model_, value);
+  const bool changes = attribute != nullptr && cache_.written.contains(*attribute);
+  return changes ? std::nullopt : ir::held_value(model_, value);
+}
+
+at::Tensor ProgramBuilder::constant_tensor(const Value* value) const {
+  const auto known = constant(value);
+  return known && known->isTensor() ? known->toTensor() : at::Tensor();
 }
 
 std::optional<int> ProgramBuilder::tensor(const Value* value) {
@@ -61,7 +69,7 @@ std::optional<int> ProgramBuilder::tensor(const Value* value) {
 
 std::optional<int> ProgramBuilder::read(const Value* value) {
   if (!value->type()->isSubtypeOf(*c10::TensorType::get())) return std::nullopt;
-  if (const at::Tensor held = ir::held_tensor(model_, value); held.defined()) {
+  if (const at::Tensor held = constant_tensor(value); held.defined()) {
     if (held.scalar_type() != at::kFloat || held.is_quantized() || !held.device().is_cpu())
       return std::nullopt;
     return constant_value(held);
@@ -99,7 +107,7 @@ std::optional<int> ProgramBuilder::truths(const Value* value) {
   value = resolved(value);
   if (const auto known = tensors_.find(value); known != tensors_.end())
     return are_truths(value) ? std::optional(known->second) : std::nullopt;
-  const at::Tensor held = ir::held_tensor(model_, value);
+  const at::Tensor held = constant_tensor(value);
   if (held.defined() && held.scalar_type() == at::kBool) {
     define_truths(value, constant_value(held.to(at::kByte)));
   } else if (!held.defined() && are_truth_values(model_, value)) {
@@ -112,7 +120,7 @@ std::optional<int> ProgramBuilder::truths(const Value* value) {
 
 std::optional<int> ProgramBuilder::rows(const Value* value) {
   value = resolved(value);
-  if (tensors_.contains(value) || ir::held_tensor(model_, value).defined()) return std::nullopt;
+  if (tensors_.contains(value) || constant_tensor(value).defined()) return std::nullopt;
   const auto [known, is_new] = rows_.try_emplace(value, -1);
   if (is_new) known->second = add_input(value, {.dtype = Dtype::I64});
   return known->second;

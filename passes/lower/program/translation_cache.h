@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/model.h"
@@ -31,6 +33,8 @@ struct TranslationCache {
   std::unordered_map<const ir::Node*, std::shared_ptr<ir::Graph>> expansions{};  ///< of calls
   std::vector<TableForms> tables{};
   std::unordered_map<const void*, std::vector<WeightForms>> weights{};  ///< by memory, which the model keeps
+  std::unordered_set<std::string>
+      written{};  ///< attributes that the model changes: their tensors are no constants
 };
 
 }  // namespace tsq::passes
