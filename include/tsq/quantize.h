@@ -132,14 +132,15 @@ struct CalibrateOptions {
   Progress progress{};  ///< counts samples
 };
 
-/// Runs the prepared model on every sample, without gradients; may be called many times. Recipe Best keeps
-/// copies of up to 32 samples, 128 MB at most, chosen by their contents, and measures with them the mean
-/// errors of rounding (correct_mean_errors) when the model is converted or saved. What is found does not
-/// depend on the order of samples but for the last bits of running sums; histograms and moving averages keep
-/// PyTorch's own order (docs/calibration.md). Throws Error(BadData) naming the sample for a wrong number of
-/// arguments, a wrong type, a shape that the model refuses, an empty tensor, NaN or infinity,
-/// Error(OutOfMemory), and Error(Internal) where the float model runs on the sample and the prepared one does
-/// not.
+/// Runs the prepared model on every sample, without gradients; may be called many times. Of a model that
+/// keeps state between calls, the samples of one call are a sequence: it begins with the state of the float
+/// model, and so does the result. Recipe Best keeps copies of up to 32 samples, 128 MB at most, chosen by
+/// their contents, and measures with them the mean errors of rounding (correct_mean_errors) when the model is
+/// converted or saved. What is found does not depend on the order of samples but for the last bits of running
+/// sums; histograms and moving averages keep PyTorch's own order (docs/calibration.md). Throws Error(BadData)
+/// naming the sample for a wrong number of arguments, a wrong type, a shape that the model refuses, an empty
+/// tensor, NaN or infinity, Error(OutOfMemory), and Error(Internal) where the float model runs on the sample
+/// and the prepared one does not.
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const CalibrateOptions& options = {});
 
 struct ConvertOptions {

@@ -48,7 +48,9 @@ QConfigMapping keep_float(QConfigMapping mapping, std::span<const QuantizedLayer
 /// infinite without a difference.
 struct LayerSensitivity {
   QuantizedLayer layer{};
-  double alone_db{0};       ///< SQNR when this layer alone is int8
+  /// SQNR when this layer alone is int8; of a layer that is so only with layers around it, of the error that
+  /// the model with all in int8 has less when it is float.
+  double alone_db{0};
   double cumulative_db{0};  ///< SQNR when it and all layers that cost less are int8
   /// Share of the decisions that are as in float when this layer alone is int8, the lowest of several
   /// outputs; none: no output is judged as decisions.
@@ -130,6 +132,9 @@ struct GoalOptions {
   /// The score of the model that is prepared and calibrated again with a mapping, on any samples. Where it is
   /// lower than the score of the model from the same calibration and misses the goal, more layers stay float.
   std::function<double(const QConfigMapping&)> confirm{};
+  /// A milder score of such a model. Where all float alone is left, the one with the best score of `confirm`
+  /// is made once more, and taken if this reaches the goal.
+  std::function<double(const QConfigMapping&)> settle{};
   std::function<void(const GoalTrial&)> on_trial{};  ///< called after each
   Progress on_ranking{};
 };

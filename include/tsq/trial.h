@@ -55,6 +55,9 @@ struct Trial {
   /// The same of samples that the model was calibrated on, where `sample_db` has others: they show how far
   /// samples differ, but their mean is too good.
   std::vector<double> calibrated_db{};
+  /// Of samples that the model was not calibrated on: the share of observed values outside of the ranges that
+  /// calibration had seen; none: not counted.
+  std::optional<double> outside{};
   std::optional<double> sqnr_db{};  ///< of the worst output; none: there was nothing to compare
   uint64_t bytes{0};                ///< size of the candidate's archive, without extra files
   double reload_seconds{0};         ///< what LibTorch took to save the candidate and to load it again
@@ -75,7 +78,8 @@ struct Trial {
 /// Tries `candidate` as a program that loads it will use it: saves it, loads it again from those bytes, runs
 /// it on each sample, and compares its result with that of `model`, which counts as right. Shapes may differ
 /// where they depend on values (`nonzero`, a loop that a comparison ends), ranks may not. Both models run on
-/// copies of the samples with the same random numbers; neither is changed. The candidate is loaded and run
+/// copies of the samples with the same random numbers; neither is changed. Both begin with their own state,
+/// where a model keeps some between calls, and see the samples in order. The candidate is loaded and run
 /// with the engine of `backend`, which is held for each load and each call alone. Throws Error(BadData) for a
 /// sample that `model` refuses, and Error(BadConfig) where it has no output of a name in `decisions`. Threads
 /// may try models at once, for different engines too.

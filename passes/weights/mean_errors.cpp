@@ -27,6 +27,7 @@
 #include "passes/context/nodes.h"
 #include "passes/weights/equal_parameters.h"
 #include "torchscript/emit.h"
+#include "torchscript/kept_state.h"
 
 namespace tsq::passes {
 namespace {
@@ -262,6 +263,9 @@ std::map<std::string, at::Tensor> mean_errors(const Model& exact, const Model& r
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   torch::jit::Module exact_module = compared_module(exact, layers);
   torch::jit::Module rounded_module = compared_module(rounded, layers);
+  // Parameters are the user's own.
+  const torchscript::KeptState exact_state(exact_module);
+  const torchscript::KeptState rounded_state(rounded_module);
   const bool may_end = context.options.effort == Effort::Normal;
   std::size_t seen = 0;
   for (const Sample& sample : context.samples) {

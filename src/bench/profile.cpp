@@ -14,6 +14,7 @@
 #include "bench/program_times.h"
 #include "io/samples.h"
 #include "pipeline/operator_watch.h"
+#include "torchscript/kept_state.h"
 
 namespace tsq::bench {
 namespace {
@@ -193,14 +194,17 @@ Profile profile(const torch::jit::Module& module, at::QEngine engine, const Samp
   constexpr std::size_t kWarmUp = 4;  // LibTorch specialises a model in its first runs
   const c10::InferenceMode no_gradients;
   detail::LayerNames layers(unfrozen != nullptr ? *unfrozen : module);
+  const torchscript::KeptState state(module);
   std::vector<Profile> runs;
   for (std::size_t round = 0; round < kWarmUp + rounds; ++round) {
+    state.begin();
     Profile run = profile_of_run(module, engine, sample, layers);
     if (round >= kWarmUp) runs.push_back(std::move(run));
   }
   Profile result = median_of(runs);
   const bool has_programs =
       std::ranges::any_of(result.operators, [](const OperatorTime& time) { return is_program(time.kind); });
+  state.begin();
   if (has_programs) look_into_programs(result, program_calls(module, engine, sample), rounds);
   return result;
 }

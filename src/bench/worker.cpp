@@ -108,8 +108,8 @@ std::vector<Sample> read_batches(const Entry& entry, const std::string& data,
   return entry.setting.channels_last ? in_channels_last(std::move(samples)) : samples;
 }
 
-/// The seconds of one call.
-double call(Loaded& loaded, std::size_t sample) {
+/// The seconds of one call, from the state that the model has now.
+double next_call(Loaded& loaded, std::size_t sample) {
   const c10::InferenceMode no_gradients;
   // A model may write into its arguments.
   Sample arguments = detail::copy_of(loaded.batches[sample % loaded.batches.size()]);
@@ -125,30 +125,39 @@ double call(Loaded& loaded, std::size_t sample) {
   }
 }
 
-std::vector<double> calls(Loaded& loaded, std::size_t sample, std::size_t count) {
+/// Of the first call after loading: what a call leaves in the model would make the next one another.
+double call(Loaded& loaded, std::size_t sample) {
+  loaded.state->begin();
+  return next_call(loaded, sample);
+}
+
+std::vector<double> calls(Loaded& loaded, std::size_t sample, std::size_t count,
+                          double (*each)(Loaded&, std::size_t)) {
   std::vector<double> seconds(count);
-  for (double& value : seconds) value = call(loaded, sample);
+  for (double& value : seconds) value = each(loaded, sample);
   return seconds;
 }
 
-/// Several threads call one model at once, each `count` times; all begin together.
+/// Several threads call one model at once, each `count` times; all begin together. What state a model keeps
+/// is theirs together.
 json turn_of_threads(Loaded& loaded, std::size_t sample, std::size_t count) {
   const auto threads = static_cast<std::size_t>(loaded.entry.concurrency);
   std::vector<std::vector<double>> seconds(threads);
   std::vector<std::exception_ptr> failures(threads);
   std::barrier start(static_cast<std::ptrdiff_t>(threads) + 1);
   std::vector<std::thread> callers;
+  loaded.state->begin();
   for (std::size_t i = 0; i < threads; ++i) {
     callers.emplace_back([&, i] {
       const kernels::ThreadCount computing(loaded.entry.setting.threads);
       try {
-        call(loaded, sample);
+        next_call(loaded, sample);
       } catch (...) {
         failures[i] = std::current_exception();
       }
       start.arrive_and_wait();
       try {
-        if (!failures[i]) seconds[i] = calls(loaded, sample, count);
+        if (!failures[i]) seconds[i] = calls(loaded, sample, count, next_call);
       } catch (...) {
         failures[i] = std::current_exception();
       }
@@ -172,7 +181,7 @@ json turn(Loaded& loaded, std::size_t sample, std::size_t count) {
   if (loaded.entry.concurrency > 1) return turn_of_threads(loaded, sample, count);
   call(loaded, sample);
   const Clock::time_point begin = Clock::now();
-  const std::vector<double> seconds = calls(loaded, sample, count);
+  const std::vector<double> seconds = calls(loaded, sample, count, call);
   return {{"seconds", seconds}, {"wall", seconds_since(begin)}};
 }
 
@@ -199,7 +208,8 @@ json Worker::load(const json& request) {
   check_forward(module, path);
   const Resident with_model = resident();
   while_loading_ = with_model.most;
-  Loaded loaded{.entry = entry, .module = std::move(module), .engine = engine, .batches = {}};
+  Loaded loaded{.entry = entry, .module = module, .engine = engine};
+  loaded.state = std::make_unique<torchscript::KeptState>(module);
   loaded.batches = read_batches(entry, request.at("data"), loaded.module);
   of_data_ = resident().now - std::min(resident().now, with_model.now);
   forget_most();

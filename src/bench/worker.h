@@ -4,10 +4,13 @@
 #include <tsq/bench/entry.h>
 #include <tsq/quantize.h>
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "torchscript/kept_state.h"
 
 namespace tsq::bench {
 
@@ -17,6 +20,7 @@ struct Loaded {
   torch::jit::Module module;
   at::QEngine engine{};
   std::vector<Sample> batches{};
+  std::unique_ptr<torchscript::KeptState> state{};  ///< of `module`
 };
 
 /// Who loads models and takes times, in a process of its own. It answers requests:

@@ -129,6 +129,17 @@ std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most) {
                 [&](std::size_t i) { return samples[i * samples.size() / most]; });
 }
 
+std::vector<Sample> some_for(bool keeps_state, std::span<const Sample> samples, std::size_t most) {
+  if (!keeps_state) return spread(samples, most);
+  const auto first = samples.first(std::min(samples.size(), most));
+  return {first.begin(), first.end()};
+}
+
+std::size_t size_of_last_part(std::size_t samples) {
+  constexpr std::size_t kParts = 4;
+  return samples < 2 ? 0 : (samples + kParts - 1) / kParts;
+}
+
 std::uint64_t hash_of(const Sample& sample) {
   Hash hash;
   for (const at::IValue& value : sample) add_value(value, hash);
@@ -147,6 +158,13 @@ void KeptSamples::add(const Sample& sample) {
     samples_.pop_back();
     hashes_.pop_back();
   }
+}
+
+void KeptSamples::add_next(const Sample& sample) {
+  if (is_full_) return;
+  samples_.push_back(copy_of(sample));
+  is_full_ = are_too_many();
+  if (is_full_) samples_.pop_back();
 }
 
 bool KeptSamples::are_too_many() const {

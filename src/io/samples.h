@@ -14,6 +14,11 @@ Sample copy_of(const Sample& sample);
 
 /// A share of the samples, evenly spread: all when there are not more than `most`.
 std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most);
+/// The same for a model; of one that keeps state, whose samples are a sequence, the first `most`.
+std::vector<Sample> some_for(bool keeps_state, std::span<const Sample> samples, std::size_t most);
+
+/// The number of samples that judge what the others have found: the last quarter, at least one; none of one.
+std::size_t size_of_last_part(std::size_t samples);
 
 /// The sample with the most elements of tensors, of those the one with the largest sum of whole numbers,
 /// which may count steps; of equal ones the first. There is one or more.
@@ -28,13 +33,16 @@ std::uint64_t hash_of(const Sample& sample);
 class KeptSamples {
  public:
   void add(const Sample& sample);
+  /// The next of a sequence, in place of `add`: the first ones are kept, in their order.
+  void add_next(const Sample& sample);
   [[nodiscard]] std::span<const Sample> samples() const noexcept { return samples_; }
 
  private:
   [[nodiscard]] bool are_too_many() const;
 
   std::vector<Sample> samples_{};
-  std::vector<std::uint64_t> hashes_{};  ///< of each, in ascending order
+  std::vector<std::uint64_t> hashes_{};  ///< of each, in ascending order; of a sequence none
+  bool is_full_{false};                  ///< of a sequence
 };
 
 }  // namespace tsq::detail

@@ -1,5 +1,6 @@
 #include "pipeline/calibration_run.h"
 
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 
 #include <utility>
@@ -13,9 +14,14 @@ namespace {
 
 using torch::jit::Stack;
 
+/// Of the run of this thread; null: nothing is counted.
+thread_local RangesLeft* ranges_seen = nullptr;
+
 void run_observer(Stack& stack) {
   const at::Tensor x = torch::jit::pop(stack).toTensor();
-  observe(torch::jit::Module(torch::jit::pop(stack).toObject()), x);
+  const torch::jit::Module observer(torch::jit::pop(stack).toObject());
+  if (ranges_seen != nullptr) ranges_seen->add(observer, x);
+  observe(observer, x);
   torch::jit::push(stack, x);
 }
 
@@ -53,10 +59,12 @@ CalibrationRun::CalibrationRun(torch::jit::Module prepared, const std::string& m
       function_(unit_->create_function(c10::QualifiedName("calibrate"),
                                        with_compiled_observers(prepared_.get_method(method)))) {}
 
-void CalibrationRun::operator()(const Sample& sample) const {
+void CalibrationRun::operator()(const Sample& sample, RangesLeft* left) const {
   Stack stack{prepared_._ivalue()};
   stack.insert(stack.end(), sample.begin(), sample.end());
   schema_.checkAndNormalizeInputs(stack, {});
+  ranges_seen = left;
+  const auto stop = c10::make_scope_exit([] { ranges_seen = nullptr; });
   function_->run(stack);
 }
 

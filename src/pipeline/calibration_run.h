@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "pipeline/ranges_left.h"
+
 namespace tsq::detail {
 
 /// Runs a method of a prepared module on samples with the compiled form of its observers (observe of
@@ -15,8 +17,8 @@ class CalibrationRun {
   CalibrationRun(torch::jit::Module prepared, const std::string& method);
 
   [[nodiscard]] const c10::FunctionSchema& schema() const noexcept { return schema_; }
-  /// Throws what the method throws.
-  void operator()(const Sample& sample) const;
+  /// Throws what the method throws. `left`, where it is not null, counts what leaves the ranges until now.
+  void operator()(const Sample& sample, RangesLeft* left = nullptr) const;
 
  private:
   torch::jit::Module prepared_;

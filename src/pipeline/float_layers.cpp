@@ -24,6 +24,7 @@
 #include "passes/numerics/observer_result.h"
 #include "pipeline/output_power.h"
 #include "pipeline/run.h"
+#include "torchscript/kept_state.h"
 
 namespace tsq {
 namespace detail {
@@ -337,6 +338,12 @@ std::map<std::string, std::string> all_but(const Calibrated& model, std::size_t 
   return nodes;
 }
 
+bool is_quantized(const Report& report, const QuantizedLayer& layer) {
+  return std::ranges::any_of(report.decisions, [&](const Decision& decision) {
+    return decision.quantized && std::ranges::find(layer.nodes, decision.node) != layer.nodes.end();
+  });
+}
+
 Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend,
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom) {
   auto stage = std::make_shared<Stage>(model.stage);
@@ -346,7 +353,9 @@ Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend
 
 FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples,
                            std::vector<NamedDecisions> named)
-    : samples_(std::move(samples)), decisions_(model, std::move(named)) {
+    : samples_(std::move(samples)),
+      keeps_state_(torchscript::keeps_state(model)),
+      decisions_(model, std::move(named)) {
   if (samples_.empty())
     throw Error(ErrorCode::BadData, "there are no samples to judge on", "give at least one");
   Module own = model.deepcopy();  // running a model may change its buffers
@@ -367,6 +376,8 @@ FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples,
 FloatOutputs::Comparison FloatOutputs::compare(const Module& model, at::QEngine engine) const {
   std::vector<Agreement> outputs(wanted_.front().size());
   decisions_.clear();
+  std::optional<torchscript::KeptState> state;
+  if (keeps_state_) state.emplace(model);
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const auto call = [&] { return kernels::run_with_engine(model, engine, copy_of(samples_[i])); };
     const std::vector<at::Tensor> got = values_of(run(call, i, kQuantized));

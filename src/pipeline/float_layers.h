@@ -41,6 +41,9 @@ std::map<std::string, std::string> float_nodes(const Calibrated& model, std::spa
 /// The same when all layers but one are float.
 std::map<std::string, std::string> all_but(const Calibrated& model, std::size_t layer);
 
+/// Whether a report says of a layer that it is quantized.
+bool is_quantized(const Report& report, const QuantizedLayer& layer);
+
 /// The reference model with these nodes in float.
 Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend,
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom = {});
@@ -64,6 +67,7 @@ class FloatOutputs {
 
  private:
   std::vector<Sample> samples_;
+  bool keeps_state_;
   std::vector<std::vector<at::Tensor>> wanted_{};
   std::vector<std::string> names_{};  ///< of outputs
   mutable OutputDecisions decisions_;

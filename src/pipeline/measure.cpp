@@ -24,6 +24,7 @@
 #include "pipeline/operator_watch.h"
 #include "pipeline/stage.h"
 #include "torchscript/emit.h"
+#include "torchscript/kept_state.h"
 
 namespace tsq {
 namespace detail {
@@ -236,10 +237,12 @@ void measure_operators(const Prepared& prepared, const Sample& sample, std::size
   const at::NoGradGuard no_grad;
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   torch::jit::Module module = detail::probed_module(detail::stage_of(prepared), "", report);
+  const torchscript::KeptState state(module);
   const std::size_t count = report.decisions.size();
   const std::vector<detail::Cost> costs = detail::counted_costs_of_run(module, sample, count);
   for (std::size_t i = 0; i < count; ++i) report.decisions[i].macs = costs[i].macs;
   for (std::size_t round = 0; round < rounds; ++round) {
+    state.begin();
     const std::vector<detail::Cost> again = detail::costs_of_run(module, sample, count);
     for (std::size_t i = 0; i < count; ++i) {
       std::optional<double>& least = report.decisions[i].seconds;

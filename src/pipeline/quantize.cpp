@@ -26,6 +26,7 @@
 #include "pipeline/run.h"
 #include "pipeline/stage_file.h"
 #include "torchscript/float_model.h"
+#include "torchscript/kept_state.h"
 
 namespace tsq {
 namespace {
@@ -245,16 +246,27 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
   Stage& stage = detail::stage_of(prepared);
   stage.model.mean_errors.clear();
   stage.model.input_factors.clear();
+  stage.ranges_left = {};
   const detail::CalibrationRun run(prepared.module(), options.method);
+  // What the calls leave behind is no part of what is converted: it begins as the float model does.
+  const torchscript::KeptState state(prepared.module(), {options.method}, detail::observing_modules(stage));
   std::optional<detail::EvaluationMode> evaluation_mode;  // batch norms keep their statistics
   if (stage.trains) evaluation_mode.emplace(prepared.module());
-  const bool keeps_samples = stage.options.recipe == Recipe::Best && options.method == "forward";
+  // Of a model that keeps state, what is kept is the beginning of one sequence.
+  const bool keeps_samples = stage.options.recipe == Recipe::Best && options.method == "forward" &&
+                             (!state.is_read() || stage.kept_samples.samples().empty());
   for (std::size_t i = 0; i < samples.size(); ++i) {
     check_sample(run.schema(), samples[i], i);
     ++stage.seen[kind_of(samples[i])];
-    if (keeps_samples) stage.kept_samples.add(samples[i]);
+    if (keeps_samples && state.is_read()) {
+      stage.kept_samples.add_next(samples[i]);
+    } else if (keeps_samples) {
+      stage.kept_samples.add(samples[i]);
+    }
     try {
-      run(detail::copy_of(samples[i]));  // the model may write into its arguments
+      const bool counts = i + detail::size_of_last_part(samples.size()) >= samples.size();
+      // The model may write into its arguments.
+      run(detail::copy_of(samples[i]), counts ? &stage.ranges_left : nullptr);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {

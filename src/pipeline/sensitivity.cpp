@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "backends/kernels/engine.h"
 #include "base/json_number.h"
 #include "pipeline/float_layers.h"
+#include "torchscript/kept_state.h"
 
 namespace tsq {
 namespace {
@@ -36,6 +38,13 @@ std::optional<double> least_agreement(std::span<const JudgedDecisions> outputs) 
   return least;
 }
 
+/// Power of the error over power of the output, and back; no error is infinite, and so is one that is less
+/// than nothing.
+double error_share(double db) { return std::pow(10, -db / 10); }
+double decibels_of(double error_share) {
+  return error_share > 0 ? -10 * std::log10(error_share) : std::numeric_limits<double>::infinity();
+}
+
 }  // namespace
 
 Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
@@ -43,23 +52,42 @@ Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
   // Refuses a backend without kernels before anything runs.
   (void)engine_of(backend, /*must_have_kernels=*/true);
   detail::Calibrated model = detail::calibrated(prepared);
-  const detail::FloatOutputs wanted(detail::stage_of(prepared).float_model,
-                                    detail::spread(samples, options.samples), options.decisions);
+  const torch::jit::Module& float_model = detail::stage_of(prepared).float_model;
+  const detail::FloatOutputs wanted(
+      float_model, detail::some_for(torchscript::keeps_state(float_model), samples, options.samples),
+      options.decisions);
   constexpr std::size_t kTimedRuns = 3;
   detail::measure_layers(prepared, samples.front(), kTimedRuns, model.layers);
   std::size_t done = 0;
-  const auto cost_with = [&](std::map<std::string, std::string> float_nodes) {
-    const Reference reference = detail::with_float_nodes(model, backend, std::move(float_nodes));
-    const auto compared = wanted.compare(lower(reference, backend, options.lowering), engine_of(backend));
+  const auto made = [&](std::map<std::string, std::string> float_nodes) {
+    return lower(detail::with_float_nodes(model, backend, std::move(float_nodes)), backend, options.lowering);
+  };
+  const auto cost_of = [&](const Lowered& lowered) {
+    const auto compared = wanted.compare(lowered, engine_of(backend));
     if (options.progress) options.progress(++done, 2 * model.layers.size() + 1);
     return LayerCost{.db = compared.worst_db, .agreement = least_agreement(compared.decisions)};
   };
+  const Lowered whole = made({});
+  const LayerCost int8 = cost_of(whole);
+  const auto alone_cost_of = [&](std::size_t layer) {
+    const Lowered alone = made(detail::all_but(model, layer));
+    const QuantizedLayer& named = model.layers[layer];
+    if (detail::is_quantized(alone.report(), named) || !detail::is_quantized(whole.report(), named))
+      return cost_of(alone);
+    // It is int8 only with layers around it: what the whole has less without it.
+    const std::vector<std::size_t> one{layer};
+    LayerCost without = cost_of(made(detail::float_nodes(model, one)));
+    without.db = decibels_of(error_share(int8.db) - error_share(without.db));
+    if (int8.agreement && without.agreement)
+      without.agreement = std::min(1.0, 1 - (*without.agreement - *int8.agreement));
+    return without;
+  };
   std::vector<LayerCost> alone;
-  for (std::size_t layer = 0; layer < model.layers.size(); ++layer)
-    alone.push_back(cost_with(detail::all_but(model, layer)));
+  for (std::size_t layer = 0; layer < model.layers.size(); ++layer) alone.push_back(alone_cost_of(layer));
   const std::vector<std::size_t> order = ranked(alone);
   const auto with_float = [&](std::size_t most_costly) {
-    return cost_with(detail::float_nodes(model, std::span(order).first(most_costly)));
+    return most_costly == 0 ? int8
+                            : cost_of(made(detail::float_nodes(model, std::span(order).first(most_costly))));
   };
 
   Sensitivity result{.samples = wanted.samples()};
@@ -73,7 +101,7 @@ Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
                              .alone_agreement = by_itself.agreement});
   }
   result.float_db = with_float(order.size()).db;
-  result.int8_db = result.layers.empty() ? result.float_db : result.layers.front().cumulative_db;
+  result.int8_db = int8.db;
   return result;
 }
 

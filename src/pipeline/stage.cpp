@@ -114,6 +114,19 @@ void set_observed_module(ir::Model& model, const std::string& path, const Module
   }
 }
 
+std::vector<Module> observing_modules(const Stage& stage) {
+  std::vector<Module> modules;
+  for (const ir::ObserverEntry& observer : stage.model.observers) {
+    if (observer.module) modules.push_back(*observer.module);
+  }
+  for (const auto& [path, module] : observed_modules(stage.model)) modules.push_back(module);
+  for (const auto& [path, module] : stage.model.weight_fake_quants) modules.push_back(module);
+  for (const auto& [path, child] : stage.standalone) {
+    for (const Module& module : observing_modules(*child)) modules.push_back(module);
+  }
+  return modules;
+}
+
 std::shared_ptr<Stage> independent_copy(const Stage& stage) {
   if (stage.trains && !stage.is_trained) return independent_training_copy(stage);
   auto copy = std::make_shared<Stage>(stage);

@@ -11,6 +11,7 @@
 #include "io/samples.h"
 #include "ir/model.h"
 #include "passes/context/pass_context.h"
+#include "pipeline/ranges_left.h"
 #include "torchscript/emit.h"
 
 namespace tsq {
@@ -38,7 +39,8 @@ struct Prepared::Stage {
   std::shared_ptr<ir::Model> observed{};  ///< of a reference: the calibrated model that it was made of
   std::map<std::string, at::Tensor> trained_parameters{};  ///< of a reference that has trained, by name
   std::map<std::string, std::size_t> seen{};               ///< calibration samples by their types and shapes
-  Report report{};                                         ///< printed from `model`
+  detail::RangesLeft ranges_left{};  ///< of the last quarter of calibrate's last samples, by the ones before
+  Report report{};                   ///< printed from `model`
 
   /// The way from public values to stages, and back.
   template <typename Value>
@@ -75,6 +77,9 @@ ir::Model with_own_observers(const ir::Model& model);
 /// The modules of the user's observed classes (E-08), by path.
 std::map<std::string, torch::jit::Module> observed_modules(const ir::Model& model);
 void set_observed_module(ir::Model& model, const std::string& path, const torch::jit::Module& module);
+
+/// All modules that calibration changes: observers, and observed modules, of standalone modules as well.
+std::vector<torch::jit::Module> observing_modules(const Stage& stage);
 
 /// The observed model of a prepared stage or a reference.
 inline const ir::Model& observed_model(const Stage& stage) {

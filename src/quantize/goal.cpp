@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "pipeline/float_layers.h"
+#include "torchscript/kept_state.h"
 
 namespace tsq::detail {
 namespace {
@@ -42,7 +43,8 @@ std::string number(double value) { return fmt::format("{:.4g}", value); }
 GoalOutcome search_for_goal(const GoalTask& task, const Prepared& prepared, const QuantizeEvents& events) {
   return Steps(events).run("search", [&](const Progress&) {
     GoalOutcome outcome;
-    const std::vector<Sample> some = spread(task.samples, task.goal.samples);
+    const std::vector<Sample> some =
+        some_for(torchscript::keeps_state(task.model), task.samples, task.goal.samples);
     const AccuracyGoal goal = goal_of(task, prepared, some, outcome);
     outcome.measure = goal.measure;
     outcome.at_least = goal.at_least;
@@ -51,6 +53,7 @@ GoalOutcome search_for_goal(const GoalTask& task, const Prepared& prepared, cons
                    {.custom = task.custom,
                     .lowering = task.lowering,
                     .confirm = [&](const QConfigMapping& mapping) { return task.confirm(mapping, goal); },
+                    .settle = [&](const QConfigMapping& mapping) { return task.settle(mapping, goal); },
                     .on_trial = events.on_trial,
                     .on_ranking = events.on_ranking});
     if (!outcome.search.reached) refuse_unreached(outcome);

@@ -18,10 +18,12 @@
 #include "config/recipe_options.h"
 #include "io/libraries.h"
 #include "io/samples.h"
+#include "pipeline/stage.h"
 #include "quantize/goal.h"
 #include "quantize/remarks.h"
 #include "quantize/sample_sets.h"
 #include "quantize/steps.h"
+#include "torchscript/kept_state.h"
 #include "torchscript/renamed_methods.h"
 #include "trial/finish.h"
 #include "trial/gains.h"
@@ -102,10 +104,16 @@ bool is_judged_on_calibration(const Work& work) {
   return work.options.judged_by.empty() && work.samples.held_back == 0;
 }
 
+/// What the last quarter of the samples tells that calibrate.
+struct LastPart {
+  std::optional<Prepared> earlier{};  ///< the model that has not yet seen them; none of one sample
+  detail::RangesLeft left{};          ///< how often their values leave its ranges
+};
+
 /// Prepares with a mapping and calibrates: in dynamic mode samples change nothing unless the mapping has
-/// static parts. `earlier` becomes the model that has not yet seen the last quarter of the samples.
+/// static parts.
 Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::vector<Sample>& samples,
-                    std::optional<Prepared>* earlier = nullptr) {
+                    LastPart* last = nullptr) {
   const QuantizeOptions& options = work.options;
   const Steps steps(work.events);
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
@@ -118,12 +126,13 @@ Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::
     const std::size_t left = detail::last_part(samples).size();
     prepared = steps.run("calibrate", [&](const Progress& progress) {
       const auto after_sample = [&](std::size_t done, std::size_t total) {
-        if (earlier != nullptr && left > 0 && done == total - left) *earlier = prepared;
+        if (last != nullptr && left > 0 && done == total - left) last->earlier = prepared;
         if (progress) progress(done, total);
       };
       calibrate(prepared, samples, {.progress = after_sample});
       return std::move(prepared);
     });
+    if (last != nullptr) last->left = detail::stage_of(prepared).ranges_left;
   }
   return prepared;
 }
@@ -135,10 +144,9 @@ std::span<const Sample> beside(const Work& work) {
 }
 
 /// Finishes the model that `mapping` makes; `first` is one that is calibrated already, for that mapping.
-/// It has taken `seconds` to calibrate. `earlier` becomes what `calibrated` says, for the mapping of the
-/// result.
+/// It has taken `seconds` to calibrate. `last` becomes what `calibrated` says, for the mapping of the result.
 Finished finished_with(const Work& work, const QConfigMapping& mapping, std::optional<Prepared> first,
-                       double seconds = 0, std::optional<Prepared>* earlier = nullptr) {
+                       double seconds = 0, LastPart* last = nullptr) {
   const QuantizeOptions& options = work.options;
   detail::FinishTask task{
       .model = work.model,
@@ -151,7 +159,7 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .calibrated =
           [&](const QConfigMapping& wanted) {
             if (first) return *std::exchange(first, std::nullopt);
-            return calibrated(work, wanted, work.samples.calibration, earlier);
+            return calibrated(work, wanted, work.samples.calibration, last);
           },
       .calibration_seconds = seconds,
       .effort = options.effort,
@@ -200,8 +208,8 @@ Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold)
               {.custom = work.options.convert_custom, .mapping = work.options.convert_mapping},
               lowering_of(work.options));
   const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
-                                detail::spread(fold.calibration, detail::kMostTried),
-                                detail::TrialExtent::All, work.options.decisions);
+                                detail::tried_samples(work.model, fold.calibration), detail::TrialExtent::All,
+                                work.options.decisions);
   return referee.judge(lowered);
 }
 
@@ -215,13 +223,10 @@ Trial with_other_folds(const Work& work, const QConfigMapping& mapping, Trial se
   return seen;
 }
 
-/// Whether samples that nobody calibrated on are to tell: what those that were calibrated on show is somewhat
-/// too good, and twice the error would be poor.
-bool is_close_to_poor(const Work& work, const Finished& done) {
-  constexpr double kTwice = 3.01;  // dB
-  if (done.is_float_model || done.trial.fault || !is_judged_on_calibration(work)) return false;
-  const auto expected = done.trial.expected_db() ? done.trial.expected_db() : done.trial.sqnr_db;
-  return expected && *expected >= detail::kPoorDb && *expected < detail::kPoorDb + kTwice;
+/// Whether samples that nobody calibrated on are to tell: those that were calibrated on leave no range.
+bool is_too_good(const Work& work, const Finished& done, const LastPart& last) {
+  return last.earlier && last.left.share() && !done.is_float_model && !done.trial.fault &&
+         done.trial.sqnr_db && is_judged_on_calibration(work);
 }
 
 /// A model that is finished, and what was found besides.
@@ -245,6 +250,12 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
     if (unseen->fault) return -kSame;
     return unseen->assured_db().value_or(unseen->sqnr_db.value_or(kSame));
   };
+  // A few samples, each with another model, have to be certain of 99 of 100 further ones; before all is
+  // float, of 19 of 20, as more samples have to be.
+  const auto settle = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) {
+    const double score = confirm(mapping, wanted);
+    return unseen && !unseen->fault ? unseen->expected_db().value_or(score) : score;
+  };
   detail::GoalTask task{.model = work.model,
                         .goal = goal,
                         .backend = work.backend,
@@ -252,7 +263,8 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
                         .decisions = work.options.decisions,
                         .custom = work.options.convert_custom,
                         .lowering = lowering_of(work.options),
-                        .confirm = confirm};
+                        .confirm = confirm,
+                        .settle = settle};
   if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
   GoalOutcome outcome = detail::search_for_goal(task, prepared, work.events);
   if (done->is_float_model) unseen.reset();
@@ -264,26 +276,34 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
 /// The model found, and what it was made with: with a goal, what stays float is searched for first.
 Result finished(const Work& work, const QuantizeGoal& goal) {
   const auto begin = std::chrono::steady_clock::now();
-  std::optional<Prepared> earlier;
-  Prepared prepared = calibrated(work, work.mapping, work.samples.calibration, &earlier);
+  LastPart last;
+  Prepared prepared = calibrated(work, work.mapping, work.samples.calibration, &last);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   if (goal.given()) return finished_for_goal(work, prepared, goal);
-  Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count(), &earlier)};
-  if (earlier && is_close_to_poor(work, result.done)) {
+  Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count(), &last)};
+  if (is_too_good(work, result.done, last)) {
+    Fold fold = detail::without_last_part(work.samples.calibration);
+    fold.trial = detail::tried_samples(work.model, fold.trial);
     result.unseen = Steps(work.events).run("hold back", [&](const Progress&) {
-      return unseen_trial(work, *earlier, detail::without_last_part(work.samples.calibration));
+      return unseen_trial(work, *last.earlier, fold);
     });
+    if (result.unseen->fault) return {.done = std::move(result.done)};  // of a model that is not the result
     result.unseen->calibrated_db = result.done.trial.sample_db;
+    result.unseen->outside = last.left.share();
   }
   return result;
 }
 
-/// Scores see the model with the methods that the user knows.
+/// Scores see the model with the methods that the user knows, and leave no state in it.
 QuantizeGoal goal_with_methods(const QuantizeGoal& goal, const torchscript::MethodAsForward& method) {
   QuantizeGoal result = goal;
   if (goal.score)
     result.score = [score = goal.score, method](const Module& module) {
-      return score(method.take_back(module));
+      const Module with_methods = method.take_back(module);
+      std::vector<std::string> methods;
+      for (const torch::jit::Method& each : with_methods.get_methods()) methods.push_back(each.name());
+      const torchscript::KeptState state(with_methods, methods);
+      return score(with_methods);
     };
   return result;
 }
@@ -304,7 +324,7 @@ Quantized quantized(const Module& model, std::span<const Sample> samples, const 
   const Module as_forward = method.put(model);
   const BackendConfig backend = backend_of(options);
   const QConfigMapping mapping = mapping_of(options, backend);
-  const SampleSets sets = detail::sample_sets(samples, options);
+  const SampleSets sets = detail::sample_sets(samples, torchscript::keeps_state(as_forward), options);
   if (options.goal.given() && samples.empty() && options.judged_by.empty())
     throw Error(ErrorCode::BadConfig, "a goal needs samples to judge by", "give samples, or judged_by");
   const uint64_t float_bytes = options.float_bytes > 0 ? options.float_bytes : bytes_when_saved(model);

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "trial/finish.h"
+#include "io/samples.h"
+#include "trial/referee.h"
 
 namespace tsq::detail {
 namespace {
@@ -19,8 +20,7 @@ bool has_quantized_ends(const PrepareCustomConfig& custom) {
 }  // namespace
 
 std::span<const Sample> last_part(std::span<const Sample> samples) {
-  return samples.size() < 2 ? std::span<const Sample>()
-                            : samples.last((samples.size() + kFolds - 1) / kFolds);
+  return samples.last(size_of_last_part(samples.size()));
 }
 
 Fold without_last_part(std::span<const Sample> samples) {
@@ -29,22 +29,25 @@ Fold without_last_part(std::span<const Sample> samples) {
   return {.calibration = {others.begin(), others.end()}, .trial = {last.begin(), last.end()}};
 }
 
-Fold fold(std::span<const Sample> samples, std::size_t first) {
+Fold fold(std::span<const Sample> samples, bool is_sequence, std::size_t first) {
+  const std::size_t folds = std::min(kFolds, samples.size());
   Fold result;
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    (i % kFolds == first ? result.trial : result.calibration).push_back(samples[i]);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::size_t number = is_sequence ? i * folds / samples.size() : i % folds;
+    (number == first ? result.trial : result.calibration).push_back(samples[i]);
+  }
   return result;
 }
 
-std::vector<Fold> other_folds(std::span<const Sample> samples, std::size_t first) {
+std::vector<Fold> other_folds(std::span<const Sample> samples, bool is_sequence, std::size_t first) {
   std::vector<Fold> folds;
   for (std::size_t i = 0; i < std::min(kFolds, samples.size()); ++i) {
-    if (i != first) folds.push_back(fold(samples, i));
+    if (i != first) folds.push_back(fold(samples, is_sequence, i));
   }
   return folds;
 }
 
-SampleSets sample_sets(std::span<const Sample> samples, const QuantizeOptions& options) {
+SampleSets sample_sets(std::span<const Sample> samples, bool is_sequence, const QuantizeOptions& options) {
   constexpr std::size_t kFirst = 1;
   SampleSets sets;
   sets.calibration.assign(samples.begin(), samples.end());
@@ -52,9 +55,10 @@ SampleSets sample_sets(std::span<const Sample> samples, const QuantizeOptions& o
   sets.trial = options.judged_by.empty() ? sets.calibration : options.judged_by;
   const bool is_judged_on_outputs = options.goal.min_sqnr || options.goal.min_agreement;
   if (!options.judged_by.empty() || !is_judged_on_outputs || samples.size() < 2) return sets;
-  static_cast<Fold&>(sets) = fold(samples, kFirst);
+  static_cast<Fold&>(sets) = fold(samples, is_sequence, kFirst);
   sets.held_back = sets.trial.size();
-  if (options.goal.min_sqnr && sets.held_back < kMostTried) sets.others = other_folds(samples, kFirst);
+  if (options.goal.min_sqnr && sets.held_back < kMostTried)
+    sets.others = other_folds(samples, is_sequence, kFirst);
   return sets;
 }
 

@@ -22,13 +22,14 @@ struct SampleSets : Fold {
 std::span<const Sample> last_part(std::span<const Sample> samples);
 /// The last part is there to judge by.
 Fold without_last_part(std::span<const Sample> samples);
-/// Every fourth sample, from the `first` on, is there to judge by.
-Fold fold(std::span<const Sample> samples, std::size_t first);
-/// All but the one from `first` on.
-std::vector<Fold> other_folds(std::span<const Sample> samples, std::size_t first);
+/// Every fourth sample, from the `first` on, is there to judge by; of a sequence the quarter of that number.
+Fold fold(std::span<const Sample> samples, bool is_sequence, std::size_t first);
+/// All but that one.
+std::vector<Fold> other_folds(std::span<const Sample> samples, bool is_sequence, std::size_t first);
 
 /// A goal that is judged on what was calibrated on says nothing of other data: every fourth is held back.
-/// A few of them do not tell how much samples differ: then each is held back once.
-SampleSets sample_sets(std::span<const Sample> samples, const QuantizeOptions& options);
+/// A few of them do not tell how much samples differ: then each is held back once. The samples of a model
+/// that keeps state are a sequence.
+SampleSets sample_sets(std::span<const Sample> samples, bool is_sequence, const QuantizeOptions& options);
 
 }  // namespace tsq::detail

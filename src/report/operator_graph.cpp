@@ -7,6 +7,7 @@
 
 #include "backends/kernels/engine_packing.h"
 #include "io/samples.h"
+#include "torchscript/kept_state.h"
 #include "trial/captured.h"
 
 namespace tsq::report {
@@ -53,7 +54,11 @@ std::vector<RunOperator> operators_of_run(const torch::jit::Module& module, at::
   constexpr std::size_t kOptimizing = 3;  // LibTorch changes a model in its first runs
   const c10::InferenceMode no_gradients;
   const kernels::EnginePacking packing(engine);
-  for (std::size_t run = 0; run < kOptimizing; ++run) module.get_method("forward")(detail::copy_of(sample));
+  const torchscript::KeptState state(module);
+  for (std::size_t run = 0; run < kOptimizing; ++run) {
+    module.get_method("forward")(detail::copy_of(sample));
+    state.begin();
+  }
   std::vector<RunOperator> operators;
   for (const detail::Captured& op : detail::capture(module, sample, unfrozen))
     operators.push_back(run_operator(op));

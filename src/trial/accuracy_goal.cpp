@@ -14,10 +14,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "backends/kernels/engine.h"
 #include "base/callers_exception.h"
 #include "base/json_number.h"
+#include "torchscript/kept_state.h"
 #include "trial/layer_groups.h"
 #include "trial/referee.h"
 
@@ -52,6 +54,7 @@ class Search {
         options_(options) {}
 
   GoalSearch run() {
+    bar_ = goal_.at_least;
     bool is_reached = attempt("all int8", {}) || reach();
     // A model that is made anew may do worse than the one that the search saw.
     while (is_reached && options_.confirm && !confirmed()) is_reached = step_down();
@@ -71,12 +74,22 @@ class Search {
   }
 
  private:
+  /// A model of the search's mapping, made from the start.
+  struct Anew {
+    Indices kept{};
+    double score{0};
+  };
+  /// The model with all layers in int8.
+  struct Whole {
+    std::set<std::size_t> int8{};  ///< the layers that are
+    double error{0};
+  };
+
   QConfigMapping mapping() const {
     return keep_float(detail::stage_of(prepared_).mapping, candidates_.layers(kept_));
   }
 
   void tell(GoalTrial trial) {
-    trial.reached = trial.score >= goal_.at_least;
     trials_.push_back(trial);
     if (options_.on_trial) options_.on_trial(trial);
   }
@@ -86,9 +99,12 @@ class Search {
     auto known = scores_.find(kept);
     if (known == scores_.end()) {
       known = scores_.emplace(kept, goal_.score(candidates_.make(kept).module)).first;
-      tell({.what = what, .float_layers = kept.size(), .score = known->second});
+      tell({.what = what,
+            .float_layers = kept.size(),
+            .score = known->second,
+            .reached = known->second >= bar_});
     }
-    if (known->second < goal_.at_least) return false;
+    if (known->second < bar_) return false;
     kept_ = kept;
     score_ = known->second;
     return true;
@@ -96,29 +112,55 @@ class Search {
 
   /// Whether the model of the mapping found reaches the goal.
   bool confirmed() {
-    score_ = options_.confirm(mapping());
-    tell({.what = float_text(kept_) + ", made anew", .float_layers = kept_.size(), .score = score_});
-    return score_ >= goal_.at_least;
+    if (kept_.size() == candidates_.size() && settled()) return true;
+    const double seen = score_;
+    make_anew("made anew", options_.confirm);
+    if (score_ >= goal_.at_least) return true;
+    if (!best_anew_ || score_ > best_anew_->score) best_anew_ = {.kept = kept_, .score = score_};
+    // What it lacks on other samples it has to have more on these: there, models are compared by the same
+    // ranges.
+    if (std::isfinite(score_)) bar_ = std::max(bar_, seen + goal_.at_least - score_);
+    return false;
+  }
+
+  /// Whether the best that was made anew may be taken where all float is what is left.
+  bool settled() {
+    if (!options_.settle || !best_anew_) return false;
+    kept_ = std::exchange(best_anew_, std::nullopt)->kept;
+    make_anew("made anew, by most samples", options_.settle);
+    if (score_ >= goal_.at_least) return true;
+    kept_ = candidates_.all();
+    return false;
+  }
+
+  void make_anew(const std::string& how, const std::function<double(const QConfigMapping&)>& score) {
+    score_ = score(mapping());
+    tell({.what = fmt::format("{}, {}", float_text(kept_), how),
+          .float_layers = kept_.size(),
+          .score = score_,
+          .reached = score_ >= goal_.at_least});
   }
 
   /// More layers float than in what was found; whether there are any.
   bool step_down() {
     if (!groups_) return reach();
+    if (kept_.size() == candidates_.size()) return false;
     const std::size_t before = kept_.size();
-    if (before == candidates_.size()) return false;
-    ++steps_;
+    kept_ = candidates_.all();
+    if (++steps_ == kMostSteps) return true;
+    approach(budget_);
+    // What does not even run when it is made anew lacks nothing that can be measured.
     for (int i = 0; i < kMostHalvings && kept_.size() <= before; ++i) {
       budget_ /= 2;
       kept_ = within(*groups_, budget_);
     }
-    if (kept_.size() <= before || steps_ == kMostSteps) kept_ = candidates_.all();
     return true;
   }
 
   bool reach() {
     if (candidates_.size() == 0 || !attempt("all float", candidates_.all())) return false;
     rank();
-    approach();
+    approach(goal_.error_budget.value_or(total_error(*groups_) / 2));
     // What a measure of one's own looks at, errors of the whole output do not tell.
     if (!goal_.error_budget) give_back();
     return true;
@@ -126,17 +168,41 @@ class Search {
 
   void rank() {
     candidates_.count_work(samples_.front());
-    referee_.emplace(detail::stage_of(prepared_).float_model, engine_,
-                     detail::spread(samples_, options_.ranking_samples));
+    const torch::jit::Module& model = detail::stage_of(prepared_).float_model;
+    referee_.emplace(model, engine_,
+                     detail::some_for(torchscript::keeps_state(model), samples_, options_.ranking_samples));
     groups_.emplace(candidates_, [&](const Indices& in_float) {
       if (options_.on_ranking) options_.on_ranking(++ranked_, most_runs());
       return error_with(in_float);
     });
   }
 
-  /// The error that the other layers add by themselves.
-  double error_with(const Indices& in_float) const {
-    const Trial trial = referee_->judge(candidates_.make(in_float).module);
+  /// The error that the other layers add: by themselves, or, where some of them are int8 only with layers
+  /// around them, what the whole has less without them.
+  double error_with(const Indices& in_float) {
+    const detail::Made alone = candidates_.make(in_float);
+    const double error = error_of(alone);
+    const Indices others = detail::without(candidates_.all(), in_float);
+    const std::set<std::size_t> int8 = candidates_.int8(alone.report);
+    const auto is_left_out = [&](std::size_t layer) { return !int8.contains(layer); };
+    if (!std::isfinite(error) || std::ranges::none_of(others, is_left_out)) return error;
+    const Whole& all = whole();
+    const bool needs_others = std::ranges::any_of(
+        others, [&](std::size_t layer) { return is_left_out(layer) && all.int8.contains(layer); });
+    if (!needs_others || !std::isfinite(all.error)) return error;
+    return std::max(error, all.error - error_of(candidates_.make(others)));
+  }
+
+  const Whole& whole() {
+    if (!whole_) {
+      const detail::Made made = candidates_.make({});
+      whole_ = {.int8 = candidates_.int8(made.report), .error = error_of(made)};
+    }
+    return *whole_;
+  }
+
+  double error_of(const detail::Made& made) const {
+    const Trial trial = referee_->judge(made.module);
     if (trial.fault) return std::numeric_limits<double>::infinity();
     return trial.sqnr_db ? error_share(*trial.sqnr_db) : 0;
   }
@@ -145,11 +211,11 @@ class Search {
     return fmt::format("{} layer{} float", kept.size(), kept.size() == 1 ? "" : "s");
   }
 
-  /// Budgets of error from the goal's own downwards until one holds, then between the last two.
-  void approach() {
+  /// Budgets of error from this one downwards until one holds, then between the last two.
+  void approach(double budget) {
     constexpr int kMostBisections = 2;
     double too_much = std::numeric_limits<double>::infinity();
-    budget_ = goal_.error_budget.value_or(total_error(*groups_) / 2);
+    budget_ = budget;
     for (int i = 0; i < kMostHalvings && !holds(budget_); ++i, budget_ /= 2) too_much = budget_;
     for (int i = 0; i < kMostBisections && std::isfinite(too_much); ++i) {
       const double middle = std::sqrt(budget_ * too_much);
@@ -223,8 +289,11 @@ class Search {
   const AccuracyGoal& goal_;
   std::span<const Sample> samples_;
   const GoalOptions& options_;
+  double bar_{0};         ///< a score on these samples with which the goal is likely to be reached anew
   double budget_{0};      ///< of error, of what was found
   std::size_t steps_{0};  ///< down from what did not hold when it was made anew
+  std::optional<Anew> best_anew_{};
+  std::optional<Whole> whole_{};
   std::optional<Referee> referee_{};
   std::optional<LayerGroups> groups_{};
   std::vector<GoalTrial> trials_{};
@@ -239,13 +308,14 @@ class Search {
 AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
                        std::span<const Sample> calibrated) {
   constexpr std::size_t kForTheSpread = 16;
-  const std::vector<Sample> some_seen = detail::spread(calibrated, kForTheSpread);
   const torch::jit::Module& model = detail::stage_of(prepared).float_model;
+  const bool keeps_state = torchscript::keeps_state(model);
+  const std::vector<Sample> some_seen = detail::some_for(keeps_state, calibrated, kForTheSpread);
   const at::QEngine engine = engine_of(detail::stage_of(prepared).backend);
   const auto unseen = std::make_shared<const Referee>(
       model, engine, std::vector<Sample>(samples.begin(), samples.end()), some_seen);
-  const auto seen =
-      std::make_shared<const Referee>(model, engine, some_seen, detail::spread(samples, kForTheSpread));
+  const auto seen = std::make_shared<const Referee>(model, engine, some_seen,
+                                                    detail::some_for(keeps_state, samples, kForTheSpread));
   const auto score = [unseen, seen, db](const torch::jit::Module& module) {
     Trial trial = unseen->judge(module);
     const double pooled = pooled_db(trial);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "pipeline/float_layers.h"
@@ -11,6 +12,9 @@
 namespace tsq::detail {
 
 using Indices = std::vector<std::size_t>;
+
+/// Those that are not among `others`.
+Indices without(const Indices& indices, const Indices& others);
 
 /// A model on the way to a file.
 struct Made {
@@ -34,10 +38,13 @@ class Candidates {
   [[nodiscard]] Indices all() const;
   [[nodiscard]] const std::vector<QuantizedLayer>& layers() const noexcept { return model_.layers; }
   [[nodiscard]] std::vector<QuantizedLayer> layers(const Indices& indices) const;
-  /// Fills the layers' multiply-accumulates from one float run.
+  /// Fills the layers' multiply-accumulates from one float run, and what follows from them.
   void count_work(const Sample& sample);
-  /// Work of a layer for comparisons: its multiply-accumulates, and at least 1.
+  /// What int8 may save with a layer: its share of all layers' multiply-accumulates, and of their weights'
+  /// bytes. More than 0; the same for all before it is counted.
   [[nodiscard]] double work(std::size_t layer) const;
+  /// The layers of which a report of a model says that they are quantized.
+  [[nodiscard]] std::set<std::size_t> int8(const Report& report) const;
   /// The reference model with these layers in float.
   [[nodiscard]] Reference reference(const Indices& kept_float) const;
   /// The same, lowered.
@@ -49,6 +56,8 @@ class Candidates {
   ConvertCustomConfig custom_;
   LoweringOptions lowering_;
   Calibrated model_;
+  std::vector<double> weight_bytes_;  ///< of each layer
+  std::vector<double> work_{};        ///< of each layer
 };
 
 }  // namespace tsq::detail

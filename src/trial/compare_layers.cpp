@@ -20,6 +20,7 @@
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "pipeline/output_power.h"
+#include "torchscript/kept_state.h"
 #include "trial/captured.h"
 #include "trial/channel_gains.h"
 #include "trial/layer_sums.h"
@@ -379,7 +380,11 @@ ComparedLayers compare_layers(const Module& float_model, const Module& int8_mode
   Module got = copy_in_eval(int8_model);
   const at::QEngine engine = engine_in_use();
   Comparison comparison(engine, options);
+  const torchscript::KeptState exact_state(exact);
+  const torchscript::KeptState got_state(got);
   const auto add_all = [&] {
+    exact_state.begin();
+    got_state.begin();
     for (std::size_t i = 0; i < samples.size(); ++i)
       comparison.add(captured(exact, engine, samples[i], "float", i),
                      captured(got, engine, samples[i], "int8", i));

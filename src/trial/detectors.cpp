@@ -13,6 +13,7 @@
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "pipeline/stage.h"
+#include "torchscript/kept_state.h"
 #include "trial/captured.h"
 
 namespace tsq {
@@ -105,6 +106,7 @@ void add(Seen& seen, const Captured& op) {
 std::vector<Seen> seen_layers(const torch::jit::Module& model, std::span<const Sample> samples) {
   torch::jit::Module copy = model.copy();
   copy.eval();
+  const torchscript::KeptState state(copy);
   std::vector<Seen> layers;
   std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < samples.size(); ++i) {

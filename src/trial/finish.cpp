@@ -88,7 +88,7 @@ class Finish {
   explicit Finish(const FinishTask& task)
       : task_(task),
         referee_(task.model, engine_of(task.backend, /*must_have_kernels=*/task.lowers),
-                 spread(task.samples, kMostTried), spread(task.beside, kMostTried),
+                 tried_samples(task.model, task.samples), tried_samples(task.model, task.beside),
                  task.effort == Effort::Normal ? TrialExtent::UntilClear : TrialExtent::All, task.decisions),
         mapping_(task.mapping) {}
 
@@ -208,13 +208,14 @@ class Finish {
   Attempt without_what_does_not_pay(Attempt now, LeftFloatCause cause) {
     constexpr std::size_t kMostRuns = 16;
     if (!task_.samples.empty()) candidates().count_work(task_.samples.front());
-    const Attempt in_float = attempt(referee_, [&] { return candidates().make(candidates().all()); });
+    // What these models compute is judged when the chosen one is made; a size shows without running.
+    const Referee light(task_.model, engine_of(task_.backend),
+                        cause == LeftFloatCause::Larger ? std::vector<Sample>() : spread(task_.samples, 1));
+    const Attempt in_float = attempt(light, [&] { return candidates().make(candidates().all()); });
     if (!in_float.made) return now;
-    // What these models compute is judged when the chosen one is made.
-    const Referee first_sample(task_.model, engine_of(task_.backend), spread(task_.samples, 1));
     const auto begin = Clock::now();
     LayerGroups groups(candidates(), [&](const Indices& others) {
-      const Attempt alone = attempt(first_sample, [&] { return candidates().make(others); });
+      const Attempt alone = attempt(light, [&] { return candidates().make(others); });
       return alone.trial.fault ? 0.0 : gain(in_float, alone, cause);
     });
     const auto pays = [](const LayerGroup& each) { return each.measured > 1; };
@@ -232,11 +233,12 @@ class Finish {
   }
 
   /// How many times as small a model is as another, or as fast at the most: what the interval cannot tell
-  /// stays int8.
+  /// stays int8. What is not slower pays by its size.
   double gain(const Attempt& before, const Attempt& after, LeftFloatCause cause) const {
-    if (cause == LeftFloatCause::Larger)
-      return static_cast<double>(before.trial.bytes) / static_cast<double>(after.trial.bytes);
-    return compared(before.made->module, after.made->module, kQuick).ratio_high;
+    const double smaller = static_cast<double>(before.trial.bytes) / static_cast<double>(after.trial.bytes);
+    if (cause == LeftFloatCause::Larger) return smaller;
+    const double faster = compared(before.made->module, after.made->module, kQuick).ratio_high;
+    return faster >= kSlower && kSmaller * smaller > 1 ? std::max(faster, smaller) : faster;
   }
 
   [[nodiscard]] bool can_choose_layers() const {
@@ -259,19 +261,20 @@ class Finish {
     Attempt next = whole();
     // Nothing is quantized then: the user's own model takes its place.
     if (is_all && !next.made) next.made = now.made;
-    if (!is_all || !costs_more_than_float(next)) return next;
-    mapping_ = QConfigMapping();
-    prepared_ = task_.calibrated(mapping_);
-    return whole();
+    return next;
+  }
+
+  /// Recipe fx has FX's rewrites, a reference its form, and other dtypes are asked for.
+  [[nodiscard]] bool can_be_as_it_was() const {
+    return task_.leaves_what_does_not_pay && task_.lowers &&
+           task_.lowering.float_dtype == c10::ScalarType::Float;
   }
 
   /// Of a model that is all float: whether its file is larger than the user's, or its layers, rewritten for
-  /// int8, are slower than as they were. Mappings that quantize nothing rewrite nothing.
+  /// int8, are slower than as they were.
   bool costs_more_than_float(const Attempt& all_float) const {
-    if (!all_float.made || all_float.trial.fault) return false;
-    if (task_.model_bytes > 0 &&
-        static_cast<double>(all_float.trial.bytes) > kLarger * static_cast<double>(task_.model_bytes))
-      return true;
+    if (all_float.trial.fault) return false;
+    if (task_.model_bytes > 0 && all_float.trial.bytes > task_.model_bytes) return true;
     return task_.times && !task_.samples.empty() &&
            compared(task_.model, all_float.made->module, kQuick).is_slower();
   }
@@ -279,6 +282,10 @@ class Finish {
   Finished finished(Attempt now, const std::optional<LatencyComparison>& latency) {
     const bool is_float = !quantizes_anything(now.made->report) && !rounds_anything(now.made->module);
     if (now.trial.fault && !task_.force && !is_float) refuse(now);
+    // What is float is the user's own model at the worst.
+    const bool is_as_it_was =
+        is_float && ((now.trial.fault && !task_.force) || (can_be_as_it_was() && costs_more_than_float(now)));
+    if (is_as_it_was && !changes_.empty()) mapping_ = QConfigMapping();
     Finished result{.reference = *std::move(now.made->reference),
                     .module = std::move(now.made->module),
                     .is_float_model = is_float,
@@ -295,10 +302,10 @@ class Finish {
                      result.report);
     if (latency && !is_float) result.optimized_latency = beside_optimized(result.module);
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
-    if (result.trial.fault && !task_.force) {
-      // What is float is the user's own model at the worst.
+    if (is_as_it_was) {
       result.module = task_.model;
       result.trial = referee_.judge(task_.model);
+      if (task_.model_bytes > 0) result.trial.bytes = task_.model_bytes;
     }
     judge_decisions(result);
     return result;

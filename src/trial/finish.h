@@ -11,9 +11,6 @@
 
 namespace tsq::detail {
 
-/// How many samples a model is tried on at most.
-inline constexpr std::size_t kMostTried = 16;
-
 /// What the loop around the finished model needs.
 struct FinishTask {
   const torch::jit::Module& model;  ///< the user's

@@ -17,6 +17,7 @@
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "io/samples.h"
+#include "torchscript/kept_state.h"
 #include "trial/gains.h"
 #include "trial/reloaded.h"
 
@@ -33,12 +34,19 @@ constexpr std::size_t kMostRounds = 400;
 // With so many on one side of a ratio, the median of all lies on the other in one of 64 cases.
 constexpr std::size_t kRoundsThatAgree = 6;
 
-double time_of(const Module& module, at::QEngine engine, const Sample& sample) {
+/// A model that is timed. What a call leaves in it would make the next one another: each is the first.
+struct Timed {
+  Module module;
+  torchscript::KeptState state{module};
+};
+
+double time_of(const Timed& model, at::QEngine engine, const Sample& sample) {
   const at::NoGradGuard no_grad;
+  model.state.begin();
   Sample copy = detail::copy_of(sample);
   const kernels::EnginePacking packing(engine);  // waiting for it is not timed
   const Clock::time_point begin = Clock::now();
-  module.get_method("forward")(std::move(copy));
+  model.module.get_method("forward")(std::move(copy));
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
@@ -114,8 +122,8 @@ LatencyComparison compare_latency(const Module& model, const Module& candidate, 
                                   const Sample& sample, const LatencyOptions& options) {
   const at::QEngine engine = engine_of(backend);
   const Module saved = detail::reloaded_with_size(model, engine).first;
-  const Module first = options.optimizes_first ? optimized(saved, engine) : saved;
-  const Module second = detail::reloaded_with_size(candidate, engine).first;
+  const Timed first{.module = options.optimizes_first ? optimized(saved, engine) : saved};
+  const Timed second{.module = detail::reloaded_with_size(candidate, engine).first};
   Rounds rounds;
   double warm_up = 0;
   for (std::size_t round = 0; round < kWarmUp && warm_up < options.seconds; ++round)

@@ -10,15 +10,24 @@
 #include <vector>
 
 #include "pipeline/decisions.h"
+#include "torchscript/kept_state.h"
 #include "trial/results.h"
 
 namespace tsq::detail {
+
+/// How many samples a model is tried on at most.
+inline constexpr std::size_t kMostTried = 16;
 
 /// Which samples a trial runs: all, or, after eight, those of further shapes alone, where it is clear already
 /// on which side of kPoorDb 99 of 100 samples lie.
 enum class TrialExtent { All, UntilClear };
 
-/// Judges candidates against one model on the same samples, which that model runs only once.
+/// The samples of which a trial runs at most kMostTried: all of a model that keeps state, for errors add up
+/// in it.
+std::vector<Sample> tried_samples(const torch::jit::Module& model, std::span<const Sample> samples);
+
+/// Judges candidates against one model on the same samples, which that model runs only once. Where it keeps
+/// state, the samples are a sequence, and so are those beside: both models begin each with their own state.
 class Referee {
  public:
   /// `model` is right; it is not changed. Both are run with `engine`, for which candidates are loaded.
@@ -40,6 +49,7 @@ class Referee {
   /// Whether values of `model_` decide about shapes.
   [[nodiscard]] bool has_free_shapes() const;
   [[nodiscard]] const at::IValue& wanted(std::size_t index) const;
+  [[nodiscard]] bool keeps_state() const noexcept { return state_.is_read(); }
   [[nodiscard]] at::IValue right(const Sample& sample, std::string_view kind, std::size_t index) const;
   [[nodiscard]] const std::vector<ResultErrors>& beside() const;
   /// Whether samples with these errors tell enough to leave out a further one.
@@ -49,9 +59,12 @@ class Referee {
                                                          Trial& trial) const;
   [[nodiscard]] OutputDecisions& decisions() const;
   /// The errors of one sample; writes a fault into the trial.
-  ResultErrors try_sample(const torch::jit::Module& loaded, std::size_t index, Trial& trial) const;
+  ResultErrors try_sample(const torch::jit::Module& loaded,
+                          const std::optional<torchscript::KeptState>& state, std::size_t index,
+                          Trial& trial) const;
 
   torch::jit::Module model_;
+  torchscript::KeptState state_;
   at::QEngine engine_;
   std::vector<Sample> samples_;
   std::vector<Sample> beside_;

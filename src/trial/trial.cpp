@@ -127,10 +127,17 @@ std::string shapes_of(const Sample& sample) {
 
 namespace detail {
 
+std::vector<Sample> tried_samples(const Module& model, std::span<const Sample> samples) {
+  if (samples.size() <= kMostTried || torchscript::keeps_state(model))
+    return {samples.begin(), samples.end()};
+  return spread(samples, kMostTried);
+}
+
 Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> samples,
                  std::vector<Sample> beside, TrialExtent extent,
                  std::optional<std::vector<NamedDecisions>> decisions)
     : model_(deep_copy_in_eval(model, engine)),
+      state_(model_),
       engine_(engine),
       samples_(std::move(samples)),
       beside_(std::move(beside)),
@@ -155,13 +162,19 @@ at::IValue Referee::right(const Sample& sample, std::string_view kind, std::size
 }
 
 const at::IValue& Referee::wanted(std::size_t index) const {
-  if (!wanted_[index]) wanted_[index] = right(samples_[index], "sample", index);
+  if (!wanted_[index] && keeps_state()) {
+    state_.begin();
+    for (std::size_t i = 0; i < samples_.size(); ++i) wanted_[i] = right(samples_[i], "sample", i);
+  } else if (!wanted_[index]) {
+    wanted_[index] = right(samples_[index], "sample", index);
+  }
   return *wanted_[index];
 }
 
 const std::vector<ResultErrors>& Referee::beside() const {
   if (beside_errors_) return *beside_errors_;
   beside_errors_.emplace();
+  state_.begin();
   for (std::size_t i = 0; i < beside_.size(); ++i) {
     const at::IValue result = right(beside_[i], "calibration sample", i);
     (void)compare_results(result, result, /*free_shapes=*/false, beside_errors_->emplace_back());
@@ -212,7 +225,7 @@ Trial Referee::judge(const Module& candidate) const {
   const std::optional<Module> loaded = this->loaded(candidate, trial);
   std::optional<torchscript::KeptState> state;
   if (loaded && keeps_state()) state.emplace(*loaded);
-  if (named_) decisions().clear();
+  decisions().clear();
   std::vector<ResultErrors> errors;
   std::set<std::string> shapes;
   bool is_clear_already = false;
@@ -221,7 +234,7 @@ Trial Referee::judge(const Module& candidate) const {
     is_clear_already = is_clear_already || is_clear(errors);
     if (!has_new_shapes && is_clear_already) continue;
     errors.push_back(try_sample(*loaded, state, i, trial));
-    add_to(named_ ? &decisions() : nullptr, errors.back());
+    add_to(decisions(), errors.back());
   }
   if (trial.fault) return trial;
   sum_up(errors, beside(), trial);
@@ -239,10 +252,12 @@ void Referee::judge_decisions(const Module& candidate, Trial& trial) const {
   if (trial.fault || !has_more || std::ranges::none_of(trial.outputs, is_open)) return;
   Trial further;
   const std::optional<Module> loaded = this->loaded(candidate, further);
+  std::optional<torchscript::KeptState> state;
+  if (loaded && keeps_state()) state.emplace(*loaded);
   decisions().clear();
   std::vector<OutputTrial> outputs = trial.outputs;
   for (std::size_t i = 0; i < samples_.size() && std::ranges::any_of(outputs, is_open); ++i) {
-    ResultErrors errors = try_sample(*loaded, i, further);
+    ResultErrors errors = try_sample(*loaded, state, i, further);
     if (further.fault) return;
     add_to(&decisions(), errors);
     wanted_[i].reset();  // it is not asked for again
@@ -253,14 +268,15 @@ void Referee::judge_decisions(const Module& candidate, Trial& trial) const {
 
 bool Referee::is_clear(std::span<const ResultErrors> errors) const {
   constexpr std::size_t kFewest = 8;
-  if (extent_ == TrialExtent::All || errors.size() < kFewest) return false;
+  if (extent_ == TrialExtent::All || keeps_state() || errors.size() < kFewest) return false;
   Trial so_far;
   sum_up(errors, beside(), so_far);
   const auto further = prediction(so_far.sample_db, {}, student_99);
   return further && std::abs(further->mean - kPoorDb) > further->half;
 }
 
-ResultErrors Referee::try_sample(const Module& loaded, std::size_t index, Trial& trial) const {
+ResultErrors Referee::try_sample(const Module& loaded, const std::optional<torchscript::KeptState>& state,
+                                 std::size_t index, Trial& trial) const {
   const at::IValue& right = wanted(index);
   ResultErrors errors;
   trial.fault = fault_of([&] {
@@ -269,6 +285,7 @@ ResultErrors Referee::try_sample(const Module& loaded, std::size_t index, Trial&
     // written.
     const bool is_first = index == 0;
     if (is_first) run(loaded, engine_, samples_[index], /*optimized=*/true);
+    if (is_first && state) state->begin();
     const at::IValue got = run(loaded, engine_, samples_[index], /*optimized=*/is_first);
     std::optional<TrialFault> fault = compare_results(right, got, /*free_shapes=*/false, errors);
     if (!fault || !has_free_shapes()) return fault;
@@ -315,6 +332,7 @@ nlohmann::json Trial::to_json() const {
                          {"expected_sqnr_db", detail::finite_or_null(expected_db())},
                          {"outputs", std::move(of_outputs)},
                          {"fault", nullptr}};
+  if (outside) json["outside_of_ranges"] = *outside;
   if (different_shapes > 0) json["different_shapes"] = different_shapes;
   if (fault) {
     json["fault"] = {{"kind", to_string(fault->kind)}, {"sample", fault->sample}, {"text", fault->text}};

@@ -8,8 +8,12 @@
 #include <tsq/trial.h>
 
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "pipeline/float_layers.h"
+#include "pipeline/stage.h"
 #include "support/lowered.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
@@ -178,6 +182,68 @@ Module model_with_additions() {
   return model;
 }
 
+/// Small layers in a loop: one alone is faster in float, all together are not.
+Module model_with_a_loop() {
+  torch::manual_seed(2);
+  Module model = testing::user_module("Loop");
+  model.register_module("z", testing::linear(32, 16));
+  model.register_module("n", testing::linear(16, 16));
+  model.register_module("u", testing::linear(16, 16));
+  model.register_module("wide", testing::linear(16, 128));
+  model.register_module("last", testing::linear(128, 16));
+  model.define(R"(
+def forward(self, x):
+  h = torch.zeros([x.size(0), x.size(2)])
+  out = []
+  for i in range(x.size(1)):
+    now = torch.select(x, 1, i)
+    z = torch.sigmoid(self.z.forward(torch.cat([now, h], 1)))
+    h = (1 - z) * torch.tanh(self.n.forward(now) + z * self.u.forward(h)) + z * h
+    out.append(h)
+  return self.last.forward(torch.relu(self.wide.forward(torch.stack(out, 1))))
+)");
+  model.eval();
+  return model;
+}
+
+TEST(Sensitivity, ALayerThatIsInt8OnlyWithOthersIsJudgedByWhatTheWholeHasLessWithoutIt) {
+  const BackendConfig backend = backend_config("x86");
+  std::vector<Sample> data;
+  torch::manual_seed(3);
+  for (int i = 0; i < 8; ++i) data.push_back({torch::randn({4, 6, 16})});
+  Prepared prepared = prepare(model_with_a_loop(), best_qconfig_mapping("x86"), backend);
+  calibrate(prepared, data);
+  const detail::Calibrated model = detail::calibrated(prepared);
+  const detail::FloatOutputs wanted(detail::stage_of(prepared).float_model, data);
+  const auto lowered = [&](std::map<std::string, std::string> float_nodes) {
+    return lower(detail::with_float_nodes(model, backend, std::move(float_nodes)), backend);
+  };
+  const auto error_of = [&](const Lowered& made) {
+    return std::pow(10, -wanted.compare(made, at::QEngine::X86).worst_db / 10);
+  };
+  const Lowered whole = lowered({});
+  std::map<std::string, double> alone_db;
+  for (const LayerSensitivity& each : sensitivity(prepared, backend, data).layers)
+    alone_db.emplace(each.layer.nodes.front(), each.alone_db);
+  std::size_t only_with_others = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Lowered alone = lowered(detail::all_but(model, i));
+    if (detail::is_quantized(alone.report(), model.layers[i]) ||
+        !detail::is_quantized(whole.report(), model.layers[i]))
+      continue;
+    ++only_with_others;
+    const std::vector<std::size_t> one{i};
+    const double less = error_of(whole) - error_of(lowered(detail::float_nodes(model, one)));
+    const double found = alone_db.at(model.layers[i].nodes.front());
+    if (less > 0) {
+      EXPECT_NEAR(std::pow(10, -found / 10), less, 1e-12) << model.layers[i].to_text();
+    } else {
+      EXPECT_TRUE(std::isinf(found)) << model.layers[i].to_text();
+    }
+  }
+  EXPECT_GT(only_with_others, 0U) << "nothing is tested";
+}
+
 TEST(Sensitivity, FunctionsAreNamedByTheirModuleTypeAndOrder) {
   const Module model = model_with_additions();
   const Prepared prepared = calibrated(model, default_qconfig_mapping());
@@ -316,6 +382,47 @@ TEST(Goal, LayersThatItDoesNotNeedAreGivenBack) {
       reach_goal(prepared, backend, {.measure = "quiet SQNR", .at_least = 20, .score = quiet_sqnr}, data);
   ASSERT_TRUE(found.reached);
   EXPECT_THAT(names(found.kept), ElementsAre("quiet"));
+}
+
+TEST(Goal, WhatIsLackingAnewIsAskedForOnTheSamplesOfTheSearch) {
+  const Prepared prepared = calibrated(model_with_two_outputs(), default_qconfig_mapping());
+  std::size_t confirmed = 0;
+  GoalOptions options;
+  options.confirm = [&](const QConfigMapping&) { return confirmed++ == 0 ? 9.5 : 10.0; };
+  const GoalSearch found =
+      reach_goal(prepared, backend_config("x86"), sqnr_goal(prepared, samples(), 10), samples(), options);
+  ASSERT_TRUE(found.reached);
+  const auto anew = std::ranges::find_if(
+      found.trials, [](const GoalTrial& trial) { return trial.what.ends_with("made anew"); });
+  ASSERT_NE(anew, found.trials.end());
+  // The one that was made anew is the last of those that were enough.
+  const auto kept =
+      std::ranges::find_if(std::reverse_iterator(anew), found.trials.rend(), &GoalTrial::reached);
+  ASSERT_NE(kept, found.trials.rend());
+  const double before = kept->score;
+  for (auto trial = std::next(anew); trial != found.trials.end(); ++trial) {
+    if (trial->what.ends_with("made anew")) continue;
+    EXPECT_EQ(trial->reached, trial->score >= before + 0.5) << trial->what;
+  }
+}
+
+TEST(Goal, TheBestThatWasMadeAnewIsTakenBeforeAllIsFloat) {
+  const Prepared prepared = calibrated(model_with_two_outputs(), default_qconfig_mapping());
+  const std::size_t layers = quantized_layers(prepared).size();
+  std::vector<QConfigMapping> settled;
+  GoalOptions options;
+  options.confirm = [&](const QConfigMapping&) { return 9.0; };
+  options.settle = [&](const QConfigMapping& mapping) {
+    settled.push_back(mapping);
+    return 10.5;
+  };
+  const GoalSearch found =
+      reach_goal(prepared, backend_config("x86"), sqnr_goal(prepared, samples(), 10), samples(), options);
+  ASSERT_TRUE(found.reached);
+  EXPECT_LT(found.kept.size(), layers);
+  EXPECT_EQ(found.score, 10.5);
+  ASSERT_EQ(settled.size(), 1U);
+  EXPECT_EQ(settled.front(), found.mapping);
 }
 
 TEST(Goal, MoreStaysFloatUntilTheModelMadeAnewHoldsIt) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <torch/script.h>
+#include <tsq/error.h>
 #include <tsq/quantize_model.h>
 
 #include <filesystem>
@@ -137,12 +138,28 @@ void write_reference(const QuantizeCommandOptions& options, const Reference& ref
                 [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
 }
 
-void write_quantized(const QuantizeCommandOptions& options, const torch::jit::Module& module, Steps& steps,
-                     OutputFiles& files) {
+/// Whether the result is the model as the file has it: LibTorch would write more bytes than it has read.
+bool is_as_it_was(const torch::jit::Module& module, const ModelFile& model) {
+  return module._ivalue() == model.module._ivalue() && !model.trains && model.devices.empty();
+}
+
+void copy(const std::string& from, const std::string& to) {
+  std::error_code code;
+  std::filesystem::copy_file(from, to, code);
+  if (code) throw Error(ErrorCode::BadOutput, fmt::format("'{}' cannot be written: {}", to, code.message()));
+}
+
+void write_quantized(const QuantizeCommandOptions& options, const torch::jit::Module& module,
+                     const ModelFile& model, Steps& steps, OutputFiles& files) {
   if (options.output.empty()) return;
   steps.run("save", [&](const Progress&) {
-    files.write(options.output,
-                [&](const std::string& place) { save(module, place, read_extra_files(options.model)); });
+    files.write(options.output, [&](const std::string& place) {
+      if (is_as_it_was(module, model)) {
+        copy(options.model, place);
+      } else {
+        save(module, place, read_extra_files(options.model));
+      }
+    });
   });
 }
 
@@ -177,7 +194,7 @@ Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session
   const ModelFile model = load_float_model(options.model, steps, session, options.method);
   Quantized quantized = quantized_model(options, chosen, model, steps, session);
   write_reference(options, quantized.reference, files);
-  write_quantized(options, quantized.module(), steps, files);
+  write_quantized(options, quantized.module(), model, steps, files);
   Verdict verdict =
       verdict_of(quantized, {.samples_are_calibration = options.goal.data.empty() && quantized.held_back == 0,
                              .backend = chosen.backend});

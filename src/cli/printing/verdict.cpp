@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/figures.h"
+#include "base/json_number.h"
 #include "base/mapped.h"
 #include "base/text.h"
 #include "cli/printing/decisions.h"
@@ -17,16 +18,31 @@ namespace {
 
 constexpr std::size_t kNamed = 3;
 
-std::string sqnr_text(std::string_view label, const Trial& trial, std::string_view origin) {
+/// Of what is hardly ever more than a few percent.
+std::string share_text(double share) {
+  if (share == 0) return "none";
+  return 100 * share < 0.001 ? "less than 0.001 %" : fmt::format("{:.3f} %", 100 * share);
+}
+
+std::string sqnr_text(std::string_view label, const Trial& trial, std::string_view origin,
+                      bool tells_of_further) {
   const std::string of_worst =
       trial.outputs.size() < 2
           ? std::string()
           : fmt::format(" of {}, the worst of {} outputs,", trial.worst_output()->name, trial.outputs.size());
   std::string text = fmt::format("  {:<9}  {}{} on {} sample{}{}", label, sqnr_db_text(*trial.sqnr_db),
                                  of_worst, trial.samples, trial.samples == 1 ? "" : "s", origin);
-  if (const auto expected = trial.expected_db())
-    text += fmt::format("; 19 of 20 further ones have more than {}", sqnr_db_text(*expected));
+  const auto expected = tells_of_further ? trial.expected_db() : std::nullopt;
+  if (expected) text += fmt::format("; 19 of 20 further ones have more than {}", sqnr_db_text(*expected));
   return text + "\n";
+}
+
+/// Which model has not seen the samples, and how often these leave its ranges.
+std::string unseen_text(const Quantized& quantized) {
+  if (!quantized.unseen->outside) return ", which their model was not calibrated on";
+  return fmt::format(
+      " of these, by a model calibrated on the others; {} of their values lay outside of its ranges",
+      share_text(*quantized.unseen->outside));
 }
 
 std::string trial_text(const Quantized& quantized, const VerdictContext& context) {
@@ -34,11 +50,11 @@ std::string trial_text(const Quantized& quantized, const VerdictContext& context
   if (trial.fault)
     return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
   if (!trial.sqnr_db) return text_without_sqnr(trial);
-  std::string text =
-      sqnr_text("SQNR", trial, context.samples_are_calibration ? " of the calibration data" : "");
+  const bool has_unseen = quantized.unseen && quantized.unseen->sqnr_db;
+  std::string text = sqnr_text(
+      "SQNR", trial, context.samples_are_calibration ? " of the calibration data" : "", !has_unseen);
   text += decisions_text(trial);
-  if (quantized.unseen && quantized.unseen->sqnr_db)
-    text += sqnr_text("unseen", *quantized.unseen, ", which their model was not calibrated on");
+  if (has_unseen) text += sqnr_text("unseen", *quantized.unseen, unseen_text(quantized), true);
   return text;
 }
 
@@ -131,6 +147,8 @@ Verdict verdict_of(const Quantized& quantized, const VerdictContext& context) {
        {"unseen", "latency", "optimized_latency", "is_float_model", "left_float", "warnings", "notes"})
     verdict.json[key] = found.at(key);
   if (!quantized.left_float.empty()) verdict.json["qconfig_mapping"] = found.at("qconfig_mapping");
+  if (quantized.unseen)
+    verdict.json["expected_sqnr_db"] = detail::finite_or_null(quantized.unseen->expected_db());
   return verdict;
 }
 

@@ -33,19 +33,28 @@ void read_source_positions(const torch::jit::Module& model) {
   }
 }
 
+bool is_in_training(const torch::jit::Module& model) {
+  for (const torch::jit::Module& module : model.modules()) {
+    if (module.hasattr("training") && module.is_training()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 ModelFile load_any(const std::string& path) {
   try {
     torch::jit::Module module = tsq::load(path);
     read_source_positions(module);
+    const bool trains = is_in_training(module);
     module.eval();
     std::error_code code;
     return {.path = path,
             .module = std::move(module),
             .engine = engine_in_use(),
             .bytes = std::filesystem::file_size(path, code),
-            .devices = foreign_devices(path)};
+            .devices = foreign_devices(path),
+            .trains = trains};
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {

@@ -19,6 +19,7 @@ struct ModelFile {
   at::QEngine engine;
   uint64_t bytes{0};
   std::vector<std::string> devices{};  ///< other than the CPU, that the file was saved for or names
+  bool trains{false};                  ///< a module in the file is in training mode
 };
 
 /// Loads any TorchScript file, in eval mode, as tsq::load does. Throws Error(BadModel).
