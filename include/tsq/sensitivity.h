@@ -31,7 +31,7 @@ struct QuantizedLayer {
   std::optional<int64_t> macs{};            ///< multiply-accumulates of one run; none: not measured
   std::optional<double> seconds{};          ///< time in float in one run; none: not measured
 
-  /// "'features.0' (torch.nn.Conv2d)", "'block' (torch.add 1)".
+  /// "'features.0' (torch.nn.Conv2d)", "'block' (torch.add 1)", "the model itself (torch.add 0)".
   [[nodiscard]] std::string to_text() const;
   [[nodiscard]] nlohmann::json to_json() const;
 };

@@ -398,8 +398,9 @@ FloatOutputs::Comparison FloatOutputs::compare(const Module& model, at::QEngine 
 }  // namespace detail
 
 std::string QuantizedLayer::to_text() const {
-  if (module_names.empty() && uses.size() == 1) return fmt::format("'{}' ({} {})", name, op, uses[0].index);
-  return fmt::format("'{}' ({})", name, op);
+  const std::string module = name.empty() ? "the model itself" : fmt::format("'{}'", name);
+  if (module_names.empty() && uses.size() == 1) return fmt::format("{} ({} {})", module, op, uses[0].index);
+  return fmt::format("{} ({})", module, op);
 }
 
 std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared) {

@@ -228,8 +228,9 @@ std::string size_text(const QuantizeCommandOptions& options, const Outcome& outc
 std::string text_of(const QuantizeCommandOptions& options, const Outcome& outcome) {
   const Quantized& quantized = outcome.quantized;
   std::string text =
-      fmt::format("'{}' quantized for {} ({}, recipe {})\n{}{}  time       {}{}\n{}", options.model,
+      fmt::format("'{}' quantized for {} ({}, recipe {}{})\n{}{}  time       {}{}\n{}", options.model,
                   outcome.backend, options.configuration.mode, options.configuration.recipe,
+                  options.configuration.target.value_or("stock") == "fused" ? ", target fused" : "",
                   operator_summary_text(quantized.report(), "--report R.json"), size_text(options, outcome),
                   seconds_text(outcome.seconds),
                   quantized.samples > 0

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 namespace tsq::cli {
@@ -58,7 +59,14 @@ void ProgressLine::draw(const std::string& text) {
 }
 
 void Steps::end() {
-  seconds_.emplace_back(open_.back().label(), open_.back().seconds());
+  // A step that is done again, as with other layers in float, is told once.
+  const auto known =
+      std::ranges::find(seconds_, open_.back().label(), &std::pair<std::string, double>::first);
+  if (known == seconds_.end()) {
+    seconds_.emplace_back(open_.back().label(), open_.back().seconds());
+  } else {
+    known->second += open_.back().seconds();
+  }
   open_.pop_back();
 }
 
