@@ -61,6 +61,8 @@ constexpr std::string_view kAddedBatch =
     "pools and norms misread a channels-last tensor whose batch dimension was added by unsqueeze";
 constexpr std::string_view kEmptyLinear =
     "oneDNN's linear layers return [0, channels] of an empty tensor of any number of dimensions";
+constexpr std::string_view kEmptyRecurrent =
+    "oneDNN's recurrent layers, which begin with a linear layer, take a batch without samples for no steps";
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
 
 constexpr std::array kFaults{
@@ -143,6 +145,8 @@ constexpr std::array kFaults{
     KernelFault{"onednn", "quantized::linear_tanh", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
     KernelFault{"onednn", "quantized::linear_dynamic", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
     KernelFault{"onednn", "quantized::linear_relu_dynamic", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
+    KernelFault{"onednn", "aten::quantized_lstm", Always, ShapedWhenEmpty, kEmptyRecurrent},
+    KernelFault{"onednn", "aten::quantized_gru", Always, ShapedWhenEmpty, kEmptyRecurrent},
     KernelFault{"", "quantized::conv2d_add", Always, AddendOfItsOwn, kAddend},
     KernelFault{"", "quantized::conv2d_add_relu", Always, AddendOfItsOwn, kAddend},
 };

@@ -69,7 +69,8 @@ class RecurrentLowering {
     const auto key = std::make_pair(static_cast<const void*>(call.module->_ivalue().get()), call.method);
     try {
       if (!made_.contains(key))
-        made_.emplace(key, torchscript::dynamic_recurrent(call, call.recurrent_qparams, reduces_range(op)));
+        made_.emplace(key, torchscript::dynamic_recurrent(call, call.recurrent_qparams, reduces_range(op),
+                                                          loses_empty_batch(op, call)));
     } catch (const Error& error) {
       return {Reason::PackingRefused, error.problem()};
     }
@@ -82,6 +83,11 @@ class RecurrentLowering {
   /// PyTorch's dynamic layers always ask for it.
   bool reduces_range(const Node* op) const {
     return fault_of(op, "quantized::make_quantized_cell_params_dynamic", kernels::Precaution::FullRange) ==
+           nullptr;
+  }
+
+  bool loses_empty_batch(const Node* op, const ModuleCall& call) const {
+    return fault_of(op, torchscript::recurrent_kernel_of(call), kernels::Precaution::ShapedWhenEmpty) !=
            nullptr;
   }
 

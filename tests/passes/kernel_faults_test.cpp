@@ -14,6 +14,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "backends/kernels/engine.h"
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/processor_faults.h"
 #include "support/lowered.h"
@@ -521,6 +522,46 @@ TEST(KernelFaults, LinearLayersOfOneDnnLoseTheDimensionsOfEmptyTensors) {
   EXPECT_EQ(linear_of(at::QEngine::FBGEMM, empty).sizes(), (std::vector<int64_t>{2, 0, 3}));
   EXPECT_EQ(linear_of(at::QEngine::ONEDNN, empty).sizes(), (std::vector<int64_t>{0, 3}));
   EXPECT_EQ(linear_of(at::QEngine::ONEDNN, at::zeros({2, 4, 8})).sizes(), (std::vector<int64_t>{2, 4, 3}));
+}
+
+/// LibTorch's own dynamic layer on a batch without samples.
+TEST(KernelFaults, RecurrentLayersOfOneDnnTakeABatchWithoutSamples) {
+  const at::NoGradGuard no_grad;
+  const std::string gru =
+      "torch.gru(x, torch.zeros([1, x.size(1), 5]), [self.w, self.u, self.b, self.b], True, 1, 0.0, "
+      "False, False, False)";
+  const std::string lstm =
+      "torch.lstm(x, [torch.zeros([1, x.size(0), 4]), torch.zeros([1, x.size(0), 4])], "
+      "[self.w, self.u, self.b, self.b], True, 1, 0.0, False, False, True)";
+  for (const bool is_gru : {true, false}) {
+    torch::manual_seed(6);
+    const std::int64_t hidden = is_gru ? 5 : 4;
+    const std::int64_t rows = is_gru ? 15 : 16;
+    Module model = testing::user_module("Recurrent");
+    model.register_parameter("w", at::randn({rows, 8}) / 4, false);
+    model.register_parameter("u", at::randn({rows, hidden}) / 4, false);
+    model.register_parameter("b", at::randn({rows}) / 4, false);
+    model.define("def forward(self, x):\n  r = " + (is_gru ? gru : lstm) + "\n  return r[0], r[1]\n");
+    for (const std::string engine : {"onednn", "fbgemm"}) {
+      const BackendConfig backend =
+          mode_backend_config(QuantizeMode::Dynamic, Recipe::Best, backend_config(engine));
+      Prepared prepared =
+          prepare(model, mode_qconfig_mapping(QuantizeMode::Dynamic, Recipe::Best, engine), backend);
+      Module result = convert(prepared, backend);
+      const EngineHold hold(engine_of(backend));
+      for (const std::vector<std::int64_t>& sizes :
+           {std::vector<std::int64_t>{3, 2, 8},
+            is_gru ? std::vector<std::int64_t>{3, 0, 8} : std::vector<std::int64_t>{0, 3, 8}}) {
+        const at::Tensor x = at::randn(sizes);
+        const auto expected = model.forward({x}).toTuple()->elements().vec();
+        const auto got = result.forward({x}).toTuple()->elements().vec();
+        for (std::size_t i = 0; i < 2; ++i) {
+          ASSERT_EQ(got[i].toTensor().sizes(), expected[i].toTensor().sizes()) << engine << i;
+          EXPECT_TRUE(got[i].toTensor().allclose(expected[i].toTensor(), 0.1, 0.1));
+        }
+      }
+    }
+  }
 }
 
 TEST(KernelFaults, AModelKeepsTheDimensionsOfEmptyTensorsOnOneDnn) {

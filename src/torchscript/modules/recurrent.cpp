@@ -301,14 +301,77 @@ Value* cell_params(Rewriting& rewriting, const PackedRecurrent& packed,
   return ir::list_before(before, type, cells);
 }
 
-void replace_by_kernel(const Operator& op, const std::vector<Value*>& inputs) {
+Node* replace_by_kernel(const Operator& op, const std::vector<Value*>& inputs) {
   const auto& [node, row] = op;
   const auto kernel = c10::Symbol::fromQualString(std::string(row->kernel));
-  node->replaceAllUsesWith(ir::insert_node(node, kernel, inputs, node->outputs().size()));
+  Node* made = ir::insert_node(node, kernel, inputs, node->outputs().size());
+  node->replaceAllUsesWith(made);
   node->destroy();
+  return made;
 }
 
-void replace_layer(const Operator& op, Value* params, c10::ScalarType dtype) {
+/// An empty batch gets a sample, which its results lose again: the kernel of an engine takes it for no steps.
+class SampleWhenEmpty {
+ public:
+  explicit SampleWhenEmpty(Node* kernel) : kernel_(kernel) {
+    Value* values = ir::insert_before(kernel, "aten::numel", {kernel->input(0)}, c10::IntType::get());
+    is_empty_ = ir::insert_before(kernel, "aten::eq", {values, number(kernel, 0)}, c10::BoolType::get());
+  }
+
+  void wrap(bool batch_first) {
+    const int64_t batch = batch_first ? 0 : 1;
+    kernel_->replaceInput(0, with_sample(kernel_->input(0), batch));
+    Value* states = kernel_->input(1);
+    if (states->type()->kind() == c10::TypeKind::ListType) {
+      std::vector<Value*> padded;
+      for (const int64_t i : {0, 1}) {
+        Value* state = ir::insert_before(kernel_, "aten::__getitem__", {states, number(kernel_, i)});
+        padded.push_back(with_sample(state, 1));
+      }
+      kernel_->replaceInput(1, ir::list_before(kernel_, c10::TensorType::get(), padded));
+    } else {
+      kernel_->replaceInput(1, with_sample(states, 1));
+    }
+    Node* next = kernel_->next();
+    for (std::size_t i = 0; i < kernel_->outputs().size(); ++i)
+      take_sample(kernel_->output(i), i == 0 ? batch : 1, next);
+  }
+
+ private:
+  static Value* number(Node* before, int64_t value) { return ir::constant_before(before, value); }
+
+  /// `value`, or what `changed` makes of it where the batch is empty.
+  template <typename Change>
+  Value* where_empty(Node* before, Value* value, const Change& change) {
+    Node* made = ir::insert_node(before, c10::prim::If, {is_empty_});
+    torch::jit::Block* changed = made->addBlock();
+    changed->registerOutput(change(changed->return_node()));
+    made->addBlock()->registerOutput(value);
+    return made->output();
+  }
+
+  Value* with_sample(Value* value, int64_t dimension) {
+    return where_empty(kernel_, value, [&](Node* end) {
+      std::vector<int64_t> sides(static_cast<std::size_t>(2 * (3 - dimension)), 0);
+      sides.back() = 1;
+      return ir::insert_before(end, "aten::constant_pad_nd",
+                               {value, ir::constant_before(end, sides), number(end, 0)});
+    });
+  }
+
+  void take_sample(Value* value, int64_t dimension, Node* before) {
+    Value* result = where_empty(before, value, [&](Node* end) {
+      return ir::insert_before(end, "aten::narrow",
+                               {value, number(end, dimension), number(end, 0), number(end, 0)});
+    });
+    value->replaceAllUsesAfterNodeWith(result->node(), result);
+  }
+
+  Node* kernel_;
+  Value* is_empty_{};
+};
+
+void replace_layer(const Operator& op, Value* params, c10::ScalarType dtype, bool samples_when_empty) {
   const auto& [node, row] = op;
   std::vector<Value*> inputs = node->inputs().vec();
   inputs[index_of(node, "params")] = params;
@@ -317,7 +380,10 @@ void replace_layer(const Operator& op, Value* params, c10::ScalarType dtype) {
     inputs.push_back(ir::constant_before(node, static_cast<int64_t>(dtype)));
     inputs.push_back(ir::constant_before(node, true));
   }
-  replace_by_kernel(op, inputs);
+  const auto batch_first = torch::jit::constant_as<bool>(node->input(index_of(node, "batch_first")));
+  const bool is_padded = node->schema().overload_name() == "input";
+  Node* kernel = replace_by_kernel(op, inputs);
+  if (samples_when_empty && is_padded && batch_first) SampleWhenEmpty(kernel).wrap(*batch_first);
 }
 
 /// A stack of layers as its first one, in float, and the others after it.
@@ -407,7 +473,8 @@ void replace_cell(Rewriting& rewriting, const Operator& op, const PackedRecurren
 
 }  // namespace
 
-Module dynamic_recurrent(const ModuleCall& call, std::span<const QParams> qparams, bool reduce_range) {
+Module dynamic_recurrent(const ModuleCall& call, std::span<const QParams> qparams, bool reduce_range,
+                         bool samples_when_empty) {
   const kernels::RecurrentPacking* packing = kernels::recurrent_packing(qparams.back().dtype);
   if (packing == nullptr) {
     throw Error(ErrorCode::Unsupported,
@@ -426,7 +493,7 @@ Module dynamic_recurrent(const ModuleCall& call, std::span<const QParams> qparam
       replace_cell(rewriting, op, *packed, kernels::packed_type(packing->prepack));
     } else {
       replace_layer(op, cell_params(rewriting, *packed, *packing, reduce_range, op.first),
-                    packing->weight_dtype);
+                    packing->weight_dtype, samples_when_empty);
     }
   }
   return rewriting.finish();

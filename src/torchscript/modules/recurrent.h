@@ -45,10 +45,11 @@ torch::jit::Module rounded_recurrent(const ir::ModuleCall& call, std::span<const
 
 /// The module with the engine's dynamic kernels in place of its recurrent operators; all else is as it was
 /// (shapes, packed sequences, states that are not given). Its method is "forward". `reduce_range`: what the
-/// kernels of layers quantize to. Throws Error(Unsupported) with LibTorch's reason when the engine cannot
-/// pack a weight.
+/// kernels of layers quantize to. `samples_when_empty`: kernels of layers get a sample where the batch is
+/// empty, and lose it again. Throws Error(Unsupported) with LibTorch's reason when the engine cannot pack a
+/// weight.
 torch::jit::Module dynamic_recurrent(const ir::ModuleCall& call, std::span<const QParams> qparams,
-                                     bool reduce_range);
+                                     bool reduce_range, bool samples_when_empty = false);
 
 /// How many weights the first of several layers has, the first ones in their order; 0 for a cell and for a
 /// layer alone.
