@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,6 +47,33 @@ class Agreement {
   int64_t rows_kept_{0};
   bool all_matrices_{true};
   bool equal_bits_{true};
+};
+
+/// The power of one output over all samples, by which its error is judged, as that of a trial
+/// (OutputTrial::sqnr_db): of what varies. Samples are added one by one and not kept.
+class OutputPower {
+ public:
+  void add(const at::Tensor& sample);
+  [[nodiscard]] double power() const;
+
+ private:
+  /// Sums over parts of one size.
+  struct Parts {
+    at::Tensor sum{};
+    at::Tensor counts{};
+    int64_t number{0};
+    std::vector<int64_t> sizes{};  ///< of a part
+    bool are_alike{true};
+
+    void add(const at::Tensor& values, const at::Tensor& counted, at::IntArrayRef part);
+    /// What is left of a power when the mean is taken off.
+    [[nodiscard]] double centred(double plain) const;
+  };
+  double plain_{0};
+  std::size_t samples_{0};
+  Parts of_samples_{};
+  Parts of_rows_{};
+  Parts of_elements_{};
 };
 
 /// The tensors of a model's result with the place of each in it: "output", "output[1]", "output['logits']".

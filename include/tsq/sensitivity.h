@@ -87,7 +87,7 @@ Sensitivity sensitivity(const Prepared& calibrated, const BackendConfig& backend
 /// A goal for the accuracy of a quantized model. `score` is called without a hold of the engine: a score of
 /// one's own runs the model under an EngineHold (tsq/engine_lock.h) of the engine that it was lowered for.
 struct AccuracyGoal {
-  std::string measure{};  ///< for people: "SQNR in dB"
+  std::string measure{};  ///< for people: "SQNR in dB of 19 of 20 samples"
   double at_least{0};
   std::function<double(const torch::jit::Module&)> score{};  ///< of a lowered model; higher is better
   /// The share of the outputs' power that the error may have, where the goal is such a share; none: it is

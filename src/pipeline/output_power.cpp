@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/accumulate.h>
+#include <tsq/agreement.h>
 
 #include <algorithm>
 #include <cmath>
@@ -89,3 +90,49 @@ double decibels(double power, double error) {
 }
 
 }  // namespace tsq::detail
+
+namespace tsq {
+
+void OutputPower::Parts::add(const at::Tensor& values, const at::Tensor& counted, at::IntArrayRef part) {
+  are_alike = are_alike && (number == 0 || at::IntArrayRef(sizes) == part);
+  if (!are_alike) return;
+  sizes = part.vec();
+  const int64_t elements = std::max<int64_t>(1, c10::multiply_integers(part));
+  const at::Tensor parts = values.reshape({-1, elements});
+  if (number == 0) {
+    sum = at::zeros({elements}, at::kDouble);
+    counts = at::zeros({elements}, at::kDouble);
+  }
+  sum += parts.sum(0);
+  counts += counted.reshape({-1, elements}).sum(0);
+  number += parts.size(0);
+}
+
+double OutputPower::Parts::centred(double plain) const {
+  const double of_mean = (sum * sum / counts.clamp_min(1)).sum().item<double>();
+  return static_cast<double>(number) / static_cast<double>(number - 1) * (plain - of_mean);
+}
+
+void OutputPower::add(const at::Tensor& sample) {
+  if (sample.numel() == 0) return;
+  const at::Tensor numbers = detail::numbers_of(sample);
+  const at::Tensor counted = at::isfinite(numbers);
+  const at::Tensor values = at::where(counted, numbers, at::zeros({}, numbers.options()));
+  ++samples_;
+  plain_ += (values * values).sum().item<double>();
+  of_samples_.add(values, counted, numbers.sizes());
+  of_rows_.are_alike = of_rows_.are_alike && numbers.dim() > 0;
+  of_rows_.add(values, counted, numbers.sizes().slice(std::min<std::size_t>(1, numbers.sizes().size())));
+  of_elements_.add(values, counted, {});
+}
+
+double OutputPower::power() const {
+  const Parts& parts = samples_ > 1 && of_samples_.are_alike       ? of_samples_
+                       : of_rows_.are_alike && of_rows_.number > 1 ? of_rows_
+                                                                   : of_elements_;
+  if (parts.number < 2) return plain_;
+  const double centred = parts.centred(plain_);
+  return centred > detail::kConstant * plain_ ? centred : plain_;
+}
+
+}  // namespace tsq

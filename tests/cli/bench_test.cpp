@@ -153,7 +153,8 @@ TEST_F(Bench, TheProfileNamesKernelsLayersAndConversions) {
   EXPECT_FALSE(json::parse(read_file(path("trace.json")))["traceEvents"].empty());
   const std::string text = tsq(profile_arguments({"--profile"})).out;
   EXPECT_THAT(text, HasSubstr("(2) - (1)"));
-  EXPECT_THAT(text, ::testing::Not(HasSubstr("slower"))) << "a kernel that replaces another is not slower than nothing";
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("slower")))
+      << "a kernel that replaces another is not slower than nothing";
 }
 
 TEST_F(Bench, AnOperatorPlantedAroundAModelShowsInTheProfile) {

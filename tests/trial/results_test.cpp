@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <tsq/agreement.h>
 
 #include <cmath>
 #include <limits>
+#include <numeric>
+
+#include "pipeline/output_power.h"
 
 namespace tsq::detail {
 namespace {
@@ -93,6 +97,28 @@ TEST(Results, AConstantOutputHasItsPlainPower) {
   EXPECT_NEAR(summed({{x, x + 1}}).sqnr_db.value(), 20, 1e-6);
   // The last bit of a float is no signal.
   EXPECT_NEAR(summed({{x, x + 1}, {x * (1 + 0x1p-23), x + 1}}).sqnr_db.value(), 20, 1e-3);
+}
+
+TEST(Results, ThePowerOfSamplesThatAreNotKeptIsThatOfAllTogether) {
+  torch::manual_seed(1);
+  const at::Tensor hole = torch::tensor({{1.0, std::numeric_limits<double>::infinity()}, {3.0, 5.0}});
+  const std::vector<std::vector<at::Tensor>> outputs{
+      {torch::randn({3, 4}) + 7, torch::randn({3, 4}), torch::randn({3, 4})},
+      {torch::randn({3, 4}) + 7, torch::randn({1, 4})},
+      {torch::randn({3, 4}), torch::randn({2, 5})},
+      {torch::randn({6, 2}) + 5},
+      {torch::randn({1, 9}) + 5},
+      {torch::tensor(3.0), torch::tensor(4.0)},
+      {torch::full({2, 2}, 9.0), torch::full({2, 2}, 9.0)},
+      {hole, hole + 1, hole * 2},
+      {torch::randn({4}, at::kComplexFloat), torch::randn({4}, at::kComplexFloat)}};
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    OutputPower power;
+    for (const at::Tensor& sample : outputs[i]) power.add(sample);
+    const std::vector<double> each = output_powers(outputs[i]);
+    const double all = std::accumulate(each.begin(), each.end(), 0.0);
+    EXPECT_NEAR(power.power(), all, 1e-9 * all) << i;
+  }
 }
 
 TEST(Results, FurtherResultsTellHowFarAnOutputVaries) {

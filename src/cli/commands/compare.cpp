@@ -7,7 +7,9 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_number.h"
@@ -19,6 +21,7 @@
 #include "cli/printing/progress.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"
+#include "pipeline/decisions.h"
 
 namespace tsq::cli {
 namespace {
@@ -29,9 +32,12 @@ constexpr CommandHelp kCompareHelp{
     .examples =
         "  tsq compare model.pt model.int8.pt --data test.pt\n"
         "  tsq compare reference.pt model.int8.pt --data test.npy --json\n\n"
-        "SQNR is the power of the first model's output over the power of the difference, in dB: above 20 dB "
-        "a classifier\n"
-        "seldom changes its decision. For embeddings look at the mean cosine of rows, and at how often the "
+        "SQNR is the power of what varies in the first model's output over the power of the difference, in "
+        "dB, as that of\n"
+        "'tsq quantize': above 20 dB a classifier seldom changes its decision. Plain is that of the whole "
+        "power, with\n"
+        "what the output has in common everywhere. For embeddings look at the mean cosine of rows, and at "
+        "how often the "
         "most similar\n"
         "other row is the same one. Decisions are those of outputs that come from a softmax or sigmoid, are "
         "read "
@@ -48,10 +54,21 @@ struct CompareOptions {
   std::vector<std::string> decisions{};
 };
 
-using NamedAgreement = std::pair<std::string, Agreement>;
+double ratio_db(double power, double error) {
+  return error == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(power / error);
+}
+
+/// One output over all samples.
+struct ComparedOutput {
+  std::string name{};
+  Agreement agreement{};
+  OutputPower power{};
+
+  [[nodiscard]] double sqnr_db() const { return ratio_db(power.power(), agreement.error_power()); }
+};
 
 struct Comparison {
-  DecisionCounts decisions;
+  detail::OutputDecisions decisions;
   std::vector<ComparedOutput> outputs{};
   Agreement whole{};
 
@@ -64,7 +81,7 @@ struct Comparison {
 
 JudgedDecisions decisions_of_all(const Comparison& comparison) {
   JudgedDecisions all{.reason = "no output is"};
-  for (const auto& [name, agreement] : comparison.outputs) all.add(comparison.decisions.of(name));
+  for (const ComparedOutput& output : comparison.outputs) all.add(comparison.decisions.of(output.name));
   return all;
 }
 
@@ -80,7 +97,7 @@ void add_sample(Comparison& comparison, const at::IValue& wanted, const at::IVal
                 "compare two versions of one model");
   }
   if (comparison.outputs.empty()) {
-    for (const auto& [name, tensor] : left) comparison.outputs.emplace_back(name, Agreement());
+    for (const auto& [name, tensor] : left) comparison.outputs.push_back({.name = name});
   }
   for (std::size_t i = 0; i < left.size(); ++i) {
     if (left[i].second.sizes() != right[i].second.sizes() || i >= comparison.outputs.size()) {
@@ -89,9 +106,11 @@ void add_sample(Comparison& comparison, const at::IValue& wanted, const at::IVal
                               left[i].first, shape_text(left[i].second), shape_text(right[i].second), sample),
                   "compare two versions of one model");
     }
-    comparison.outputs[i].second.add(left[i].second, right[i].second);
-    comparison.whole.second.add(left[i].second, right[i].second);
-    comparison.decisions.add(comparison.outputs[i].first, left[i].second, right[i].second);
+    ComparedOutput& output = comparison.outputs[i];
+    output.agreement.add(left[i].second, right[i].second);
+    output.power.add(left[i].second);
+    comparison.whole.add(left[i].second, right[i].second);
+    comparison.decisions.add(output.name, left[i].second, right[i].second);
   }
 }
 
@@ -109,7 +128,7 @@ Comparison compare(ModelFile& first, ModelFile& second, const std::vector<Sample
   if (comparison.outputs.empty()) {
     throw Error(ErrorCode::BadModel, fmt::format("model '{}' returns no tensor to compare", first.path));
   }
-  comparison.decisions.check_names(mapped(comparison.outputs, &NamedAgreement::first));
+  comparison.decisions.check_names(mapped(comparison.outputs, &ComparedOutput::name));
   return comparison;
 }
 
@@ -117,11 +136,12 @@ std::string percent(const std::optional<double>& share) {
   return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
 }
 
-json output_json(const NamedAgreement& output, const JudgedDecisions& decisions) {
-  const auto& [name, agreement] = output;
+json output_json(const std::string& name, const Agreement& agreement, double sqnr_db,
+                 const JudgedDecisions& decisions) {
   const bool has_decisions = decisions.is_judged() && decisions.all.rows > 0;
   return {{"output", name},
-          {"sqnr_db", detail::finite_or_null(agreement.sqnr_db())},
+          {"sqnr_db", detail::finite_or_null(sqnr_db)},
+          {"plain_sqnr_db", detail::finite_or_null(agreement.sqnr_db())},
           {"largest_error", detail::finite_or_null(agreement.largest_error())},
           {"cosine", detail::finite_or_null(agreement.cosine())},
           {"row_cosine", detail::finite_or_null(agreement.row_cosine())},
@@ -140,10 +160,11 @@ std::string decided_text(const JudgedDecisions& decisions) {
   return fmt::format("{:.2f} % ({} of {})", 100 * all.share(), all.agreed, all.rows);
 }
 
-std::vector<std::string> output_row(const NamedAgreement& output, const JudgedDecisions& decisions) {
-  const auto& [name, agreement] = output;
+std::vector<std::string> output_row(const std::string& name, const Agreement& agreement, double sqnr_db,
+                                    const JudgedDecisions& decisions) {
   const std::optional<double> row_cosine = agreement.row_cosine();
   return {name,
+          fmt::format("{:.2f}", sqnr_db),
           fmt::format("{:.2f}", agreement.sqnr_db()),
           fmt::format("{:.4g}", agreement.largest_error()),
           fmt::format("{:.6f}", agreement.cosine()),
@@ -153,15 +174,20 @@ std::vector<std::string> output_row(const NamedAgreement& output, const JudgedDe
           agreement.equal_bits() ? "yes" : "no"};
 }
 
-std::string text_of(const Comparison& comparison) {
-  std::vector<std::vector<std::string>> rows{
-      {"", "SQNR dB", "largest error", "cosine", "of rows", "top-1 agrees", "nearest agrees", "equal bits"}};
-  for (const NamedAgreement& output : comparison.outputs)
-    rows.push_back(output_row(output, comparison.decisions.of(output.first)));
+std::string text_of(const Comparison& comparison, const std::string& data, std::size_t samples) {
+  std::vector<std::vector<std::string>> rows{{"", "SQNR dB", "plain dB", "largest error", "cosine", "of rows",
+                                              "top-1 agrees", "nearest agrees", "equal bits"}};
+  for (const ComparedOutput& output : comparison.outputs)
+    rows.push_back(
+        output_row(output.name, output.agreement, output.sqnr_db(), comparison.decisions.of(output.name)));
   if (comparison.outputs.size() > 1)
-    rows.push_back(output_row(comparison.whole, decisions_of_all(comparison)));
-  return text_table(rows) + decisions_text(mapped(comparison.outputs, [&](const NamedAgreement& output) {
-           return std::pair(output.first, comparison.decisions.of(output.first));
+    rows.push_back(
+        output_row("whole", comparison.whole, comparison.whole_db(), decisions_of_all(comparison)));
+  return text_table(rows) +
+         fmt::format("{} sample{} of '{}'; SQNR: of what varies, plain: of the whole power\n", samples,
+                     samples == 1 ? "" : "s", data) +
+         decisions_text(mapped(comparison.outputs, [&](const ComparedOutput& output) {
+           return std::pair(output.name, comparison.decisions.of(output.name));
          }));
 }
 
@@ -175,15 +201,17 @@ void run_compare(const CompareOptions& options, const Session& session) {
   const std::vector<Sample> samples = load_samples(options.data, first.module);
   const Comparison comparison = steps.run(
       "compare", [&](const Progress& progress) { return compare(first, second, samples, named, progress); });
-  print_result(session, text_of(comparison),
+  print_result(session, text_of(comparison, options.data, samples.size()),
                {{"first", options.first},
                 {"second", options.second},
                 {"samples", samples.size()},
                 {"outputs", json_list(comparison.outputs,
-                                      [&](const NamedAgreement& output) {
-                                        return output_json(output, comparison.decisions.of(output.first));
+                                      [&](const ComparedOutput& output) {
+                                        return output_json(output.name, output.agreement, output.sqnr_db(),
+                                                           comparison.decisions.of(output.name));
                                       })},
-                {"whole", output_json(comparison.whole, decisions_of_all(comparison))}});
+                {"whole", output_json("whole", comparison.whole, comparison.whole_db(),
+                                      decisions_of_all(comparison))}});
 }
 
 void add_compare_options(CLI::App& command, CompareOptions& options) {

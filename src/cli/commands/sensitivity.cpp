@@ -153,11 +153,12 @@ std::string layer_table(const Sensitivity& found) {
 std::string text_of(const SensitivityCommandOptions& options, const Ranked& ranked) {
   const Sensitivity& found = ranked.sensitivity;
   std::string text = fmt::format(
-      "'{}': {} layers ({}, recipe {}), judged on {} sample{}\n"
-      "  SQNR       {} dB when all are int8\n"
+      "'{}': {} layers ({}, recipe {}), judged on {} sample{} of '{}'\n"
+      "  SQNR       {} dB of the worst output when all are int8\n"
       "  time       {}\n",
       options.model, found.layers.size(), options.configuration.mode, options.configuration.recipe,
-      found.samples, found.samples == 1 ? "" : "s", db_text(found.int8_db), seconds_text(ranked.seconds));
+      found.samples, found.samples == 1 ? "" : "s", options.data.empty() ? options.calib : options.data,
+      db_text(found.int8_db), seconds_text(ranked.seconds));
   if (!options.output.empty()) {
     const double db = ranked.float_layers < found.layers.size()
                           ? found.layers[ranked.float_layers].cumulative_db
@@ -168,7 +169,9 @@ std::string text_of(const SensitivityCommandOptions& options, const Ranked& rank
   if (!options.report.empty()) text += fmt::format("  report     {}\n", options.report);
   if (found.layers.empty()) return text;
   return text + '\n' + layer_table(found) +
-         "\nalone: SQNR when this layer only is int8; cumulative: when it and all below it are\n";
+         "\nalone: SQNR of the worst output, of what varies in it, when this layer only is int8; cumulative: "
+         "when "
+         "it and all below it are\n";
 }
 
 nlohmann::json to_json(const SensitivityCommandOptions& options, const Ranked& ranked) {

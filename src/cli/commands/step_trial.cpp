@@ -16,8 +16,9 @@ std::string trial_line(const Trial& trial) {
   if (trial.fault)
     return fmt::format("  warning    written by --force though it fails: {}\n", trial.fault->text);
   if (!trial.sqnr_db) return text_without_sqnr(trial);
-  return fmt::format("  SQNR       {} on {} sample{}\n{}", sqnr_db_text(*trial.sqnr_db), trial.samples,
-                     trial.samples == 1 ? "" : "s", decisions_text(trial));
+  return fmt::format("  SQNR       {}{} on {} sample{} of --data\n{}", sqnr_db_text(*trial.sqnr_db),
+                     of_worst_output_text(trial), trial.samples, trial.samples == 1 ? "" : "s",
+                     decisions_text(trial));
 }
 
 }  // namespace

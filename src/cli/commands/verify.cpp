@@ -126,7 +126,14 @@ std::string text_of(const ComparedLayers& compared) {
     lowest.push_back(fmt::format("{} ({}, {:.1f} dB)", row->layer, row->kernel, *row->alone_sqnr_db));
   const std::string born =
       lowest.empty() ? "" : fmt::format("lowest alone, where errors are born: {}\n", fmt::join(lowest, ", "));
-  return text_table(cells) + born + without_row_text(compared.without_row);
+  std::vector<std::string> unseen;
+  for (const LayerComparison& row : compared.rows) {
+    if (!row.alone_sqnr_db && !row.is_scaled) unseen.push_back(row.layer);
+  }
+  const std::string not_alone =
+      unseen.empty() ? "" : fmt::format("not looked at alone: {}\n", first_names(unseen));
+  return text_table(cells) + "dB of each layer's own output, of its whole power\n" + born + not_alone +
+         without_row_text(compared.without_row);
 }
 
 /// Several models: of each layer what each of them makes of the float model's input, and, after a slash, with
@@ -147,7 +154,8 @@ std::string side_by_side(const std::vector<Compared>& models) {
       cells[line->second][2 + i] = fmt::format("{} / {:.1f}", decibels(row.alone_sqnr_db), row.sqnr_db);
     }
   }
-  return text_table(cells, {0, 1}) + "dB of the layer alone / with the errors of all layers before\n";
+  return text_table(cells, {0, 1}) +
+         "dB of each layer's own output, of its whole power: alone / with the errors of all layers before\n";
 }
 
 std::string text_of(const std::vector<Finding>& findings) {

@@ -26,10 +26,7 @@ std::string share_text(double share) {
 
 std::string sqnr_text(std::string_view label, const Trial& trial, std::string_view origin,
                       bool tells_of_further) {
-  const std::string of_worst =
-      trial.outputs.size() < 2
-          ? std::string()
-          : fmt::format(" of {}, the worst of {} outputs,", trial.worst_output()->name, trial.outputs.size());
+  const std::string of_worst = of_worst_output_text(trial);
   std::string text = fmt::format("  {:<9}  {}{} on {} sample{}{}", label, sqnr_db_text(*trial.sqnr_db),
                                  of_worst, trial.samples, trial.samples == 1 ? "" : "s", origin);
   const auto expected = tells_of_further ? trial.expected_db() : std::nullopt;
@@ -45,14 +42,18 @@ std::string unseen_text(const Quantized& quantized) {
       share_text(*quantized.unseen->outside));
 }
 
+std::string origin_text(const Quantized& quantized, const VerdictContext& context) {
+  if (context.samples_are_calibration) return " of the calibration data";
+  return quantized.held_back > 0 ? " held back of the calibration data" : " of --data";
+}
+
 std::string trial_text(const Quantized& quantized, const VerdictContext& context) {
   const Trial& trial = quantized.trial;
   if (trial.fault)
     return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
   if (!trial.sqnr_db) return text_without_sqnr(trial);
   const bool has_unseen = quantized.unseen && quantized.unseen->sqnr_db;
-  std::string text = sqnr_text(
-      "SQNR", trial, context.samples_are_calibration ? " of the calibration data" : "", !has_unseen);
+  std::string text = sqnr_text("SQNR", trial, origin_text(quantized, context), !has_unseen);
   text += decisions_text(trial);
   if (has_unseen) text += sqnr_text("unseen", *quantized.unseen, unseen_text(quantized), true);
   return text;
@@ -112,6 +113,11 @@ std::vector<std::string> texts_of(const std::vector<Remark>& remarks) {
 }
 
 }  // namespace
+
+std::string of_worst_output_text(const Trial& trial) {
+  if (trial.outputs.size() < 2) return {};
+  return fmt::format(" of {}, the worst of {} outputs,", trial.worst_output()->name, trial.outputs.size());
+}
 
 std::string text_without_sqnr(const Trial& trial) {
   if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";

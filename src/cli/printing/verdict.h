@@ -29,6 +29,8 @@ Verdict verdict_of(const Quantized& quantized, const VerdictContext& context);
 
 /// The line on a trial that found no SQNR.
 std::string text_without_sqnr(const Trial& trial);
+/// " of logits, the worst of 3 outputs,"; empty of one output.
+std::string of_worst_output_text(const Trial& trial);
 
 /// What was left float after a trial, a line for each cause.
 std::string left_float_text(const std::vector<LeftFloat>& left_float);
