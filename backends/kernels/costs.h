@@ -41,17 +41,19 @@ struct EngineCosts {
   /// Input channels up to which it may.
   int64_t channels_to_grow{kNever};
 
-  // Small layers.
+  // Layers over single points.
 
   /// Float weights of a layer over single points, up to which it is faster in float: its int8 kernel takes
   /// longer to start than reading the floats takes. 0: none is.
   int64_t largest_weight_at_points{0};
-  /// Multiply-accumulates of one call of a linear layer that returns float values, up to which the float
-  /// kernel is faster, at 64 rows and more as well: int8 kernels that quantize their input take 13
-  /// microseconds to begin with, the float one 3.
+  // Small layers: two choices for accuracy, no costs. Called from C++, the int8 kernel is the faster one from
+  // 256 multiply-accumulates on.
+
+  /// Multiply-accumulates of one call of a linear layer that returns float values, up to which it stays float
+  /// where its share is small as well: float takes 1 microsecond longer for 64 x 64, 4 for 256 x 256, and at
+  /// this bound 3 (64 rows of 64 x 64) to 21 (one row of 512 x 512). In a fused program it is up to 3.
   int64_t products_of_small_layer{1 << 18};
-  /// Such a layer may have at most one in this many of the network's multiply-accumulates. In a fused program
-  /// it takes up to 3 microseconds longer in float; starting the program takes 6.
+  /// Such a layer may have at most one in this many of the network's multiply-accumulates.
   int64_t share_of_small_layers{20};
 
   // Kernels that return float.
@@ -91,8 +93,8 @@ struct EngineCosts {
   double addend_scale_limit{0x1p8};
 };
 
-/// The costs of a target's runtime and engine. For those that are not in the table, what all have in common,
-/// and nothing that would keep a layer from its int8 kernel.
+/// The costs of a target's runtime and engine. For those that are not in the table (fused programs), what all
+/// have in common: of what keeps a layer from its int8 kernel, the choices for small layers alone.
 [[nodiscard]] const EngineCosts& costs_of(const Target& target);
 
 }  // namespace tsq::kernels

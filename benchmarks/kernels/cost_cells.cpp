@@ -56,9 +56,7 @@ const std::array kCells{
          "point in int8",
          measured::largest_weight_at_points, kOfTimes},
     Cell{"products_of_small_layer", "products", &Costs::products_of_small_layer, Unbounded::No,
-         "the most products up to which a float linear layer takes less time than the int8 kernel that "
-         "returns float, at 1 row and at 64: the smaller number of the two",
-         measured::products_of_small_layer, kOfTimes},
+         "nothing: how large a layer may stay float for accuracy is a choice", nullptr, kExact},
     Cell{"share_of_small_layers", "one in", &Costs::share_of_small_layers, Unbounded::No,
          "nothing: how much of a network may stay float is a choice", nullptr, kExact},
     Cell{"saved_by_prelu", "ns a value", &Costs::saved_by_prelu, Unbounded::No,

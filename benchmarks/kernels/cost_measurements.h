@@ -28,7 +28,6 @@ Number products_to_grow(const Place& place);
 Number channels_to_grow(const Place& place);
 
 Number largest_weight_at_points(const Place& place);
-Number products_of_small_layer(const Place& place);
 Number copies_of_signal(const Place& place);
 
 Number saved_by_prelu(const Place& place);

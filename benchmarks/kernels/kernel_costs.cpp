@@ -2,6 +2,8 @@
 // compares it with the table that is compiled in.
 //   tsq_kernel_costs
 //   tsq_kernel_costs --engine x86 --cell to_dequantize --json costs.json
+//   tsq_kernel_costs --check                                   fails where a cell is off
+//   tsq_kernel_costs --stored measured_costs.json --check      the same of measurements that are stored
 // One thread; freed memory stays in the process.
 
 #include <ATen/Context.h>
@@ -23,6 +25,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -37,6 +40,8 @@ struct Options {
   std::vector<std::string> engines;
   std::vector<std::string> cells;
   std::string json;
+  std::string stored;  ///< a file that --json has written: its numbers are taken, and nothing is measured
+  bool check{false};
   Effort effort;
 };
 
@@ -45,6 +50,7 @@ struct Finding {
   const Cell* cell;
   double table;
   std::optional<double> measured;
+  std::string known;  ///< of a stored measurement: why the table is not what was measured
 };
 
 bool is_off(const Finding& finding) {
@@ -57,7 +63,8 @@ bool is_off(const Finding& finding) {
 const char* verdict(const Finding& finding) {
   if (!finding.cell->measure) return "not measurable";
   if (!finding.measured) return "not here";
-  return is_off(finding) ? "off" : "agrees";
+  if (is_off(finding)) return finding.known.empty() ? "off" : "off, as is known";
+  return "agrees";
 }
 
 std::string text_of(std::optional<double> number) {
@@ -92,11 +99,43 @@ void print_row(const Finding& finding) {
   std::fflush(stdout);
 }
 
+std::optional<double> number_of(const nlohmann::json& number) {
+  if (number.is_null()) return std::nullopt;
+  return number.is_string() ? std::numeric_limits<double>::infinity() : number.get<double>();
+}
+
+void print_head() {
+  fmt::print("{:<8} {:<30} {:>12} {:>12}  {:<16} {}\n", "engine", "cell", "table", "measured", "unit",
+             "verdict");
+}
+
+/// The cells of a file that --json has written, beside the table as it is now.
+std::vector<Finding> stored(const Options& options) {
+  std::ifstream file(options.stored);
+  const nlohmann::json content = nlohmann::json::parse(file);
+  std::vector<Finding> findings;
+  print_head();
+  for (const nlohmann::json& each : content.at("cells")) {
+    const auto engine = each.at("engine").get<std::string>();
+    const auto name = each.at("cell").get<std::string>();
+    const auto cell = std::ranges::find(cost_cells(), name, &Cell::name);
+    if (cell == cost_cells().end())
+      throw std::runtime_error(
+          fmt::format("'{}' has the cell '{}', which the table has not", options.stored, name));
+    if (std::ranges::count(options.engines, engine) == 0 || std::ranges::count(options.cells, name) == 0)
+      continue;
+    findings.push_back({engine, &*cell, number_in_table(*cell, kernels::costs_of({.engine = engine})),
+                        cell->measure ? number_of(each.at("measured")) : std::nullopt,
+                        each.value("known", std::string())});
+    print_row(findings.back());
+  }
+  return findings;
+}
+
 std::vector<Finding> measure(const Options& options) {
   const c10::InferenceMode no_gradients;
   std::vector<Finding> findings;
-  fmt::print("{:<8} {:<30} {:>12} {:>12}  {:<16} {}\n", "engine", "cell", "table", "measured", "unit",
-             "verdict");
+  print_head();
   for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
     const std::string name = engine_name(engine);
     if (std::ranges::count(options.engines, name) == 0) continue;
@@ -105,7 +144,7 @@ std::vector<Finding> measure(const Options& options) {
     for (const Cell& cell : cost_cells()) {
       if (std::ranges::count(options.cells, cell.name) == 0) continue;
       findings.push_back({name, &cell, number_in_table(cell, place.costs),
-                          cell.measure ? cell.measure(place) : std::nullopt});
+                          cell.measure ? cell.measure(place) : std::nullopt, std::string()});
       print_row(findings.back());
     }
   }
@@ -133,6 +172,9 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember(all_engines));
   app.add_option("--cell", options.cells, "cells to measure (default: all)")->check(CLI::IsMember(all_cells));
   app.add_option("--json", options.json, "also write the cells to this file");
+  app.add_option("--stored", options.stored, "take the numbers of this file, which --json has written")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--check", options.check, "fail where a cell is off by more than it may");
   app.add_option("--rounds", options.effort.rounds, "turns of each call, of which the fastest counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -142,12 +184,13 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (options.engines.empty()) options.engines = all_engines;
   if (options.cells.empty()) options.cells = all_cells;
-  const std::vector<Finding> findings = measure(options);
-  const auto off = std::ranges::count_if(findings, is_off);
+  const std::vector<Finding> findings = options.stored.empty() ? measure(options) : stored(options);
+  const auto off = std::ranges::count_if(
+      findings, [](const Finding& finding) { return is_off(finding) && finding.known.empty(); });
   fmt::print("{} of {} cells are off. One thread of {}\n", off, findings.size(),
-             bench::text_of(bench::this_machine()));
+             options.stored.empty() ? bench::text_of(bench::this_machine()) : options.stored);
   if (!options.json.empty()) write(options.json, to_json(findings));
-  return 0;
+  return options.check && off > 0 ? 1 : 0;
 }
 
 }  // namespace

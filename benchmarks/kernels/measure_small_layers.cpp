@@ -2,7 +2,6 @@
 
 #include <ATen/ops/randn.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/known_engines.h"
@@ -22,17 +21,6 @@ Call int8_layer_with_float_output(const Place& place, const at::Tensor& x, int64
 std::pair<int64_t, int64_t> square(int64_t weights) {
   const auto in = static_cast<int64_t>(std::exp2(std::ceil(std::log2(static_cast<double>(weights)) / 2)));
   return {weights / in, in};
-}
-
-double products_of_faster_float(const Place& place, int64_t rows) {
-  const Sizes weights = powers_of_two(1 << 8, (int64_t{1} << 24) / rows);
-  return static_cast<double>(rows) * last_up_to_which(weights, [&](int64_t size) {
-           const auto [out, in] = square(size);
-           const at::Tensor x = at::randn({rows, in});
-           const auto times = nanoseconds_in_turns(
-               {float_linear({rows, in, out}), int8_layer_with_float_output(place, x, out)}, place.effort);
-           return times[0] < times[1];
-         });
 }
 
 /// A signal cut into windows of `kernel` values that overlap, and a filter bank that slides over it.
@@ -77,10 +65,6 @@ Number largest_weight_at_points(const Place& place) {
         place.effort);
     return times[0] < times[1];
   });
-}
-
-Number products_of_small_layer(const Place& place) {
-  return std::min(products_of_faster_float(place, 1), products_of_faster_float(place, 64));
 }
 
 Number copies_of_signal(const Place& place) {

@@ -211,14 +211,14 @@ CalibratedModel with_small_layer(int64_t large) {
   return testing::before_pass(model, torch::randn({64, 256}), "x86", "leave_small_layers");
 }
 
-TEST(LeaveSmallLayers, ASmallPartOfTheNetworkIsFasterInFloat) {
+TEST(LeaveSmallLayers, ASmallPartOfTheNetworkStaysFloat) {
   CalibratedModel result = with_small_layer(256);
   EXPECT_TRUE(passes::leave_small_layers(result.model, result.context));
   EXPECT_EQ(record(result, "small").placement, Placement::Float);
   EXPECT_EQ(record(result, "small").reason, Reason::SmallLayer);
 }
 
-TEST(LeaveSmallLayers, ALargePartIsNot) {
+TEST(LeaveSmallLayers, ALargePartDoesNot) {
   CalibratedModel result = two_linears(kBoth, "leave_small_layers");
   EXPECT_FALSE(passes::leave_small_layers(result.model, result.context));
   EXPECT_EQ(record(result, "two").placement, Placement::Int8);
