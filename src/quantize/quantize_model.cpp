@@ -241,8 +241,9 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
   const Work inner = silently(work);
   std::optional<Finished> done;
   std::optional<Trial> unseen;
+  LastPart last;
   const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) {
-    done = finished_with(inner, mapping, std::nullopt);
+    done = finished_with(inner, mapping, std::nullopt, /*seconds=*/0, &last);
     constexpr double kSame = std::numeric_limits<double>::infinity();
     if (done->is_float_model) return kSame;
     if (work.samples.others.empty()) return wanted.score(done->module);
@@ -268,6 +269,7 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
   if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
   GoalOutcome outcome = detail::search_for_goal(task, prepared, work.events);
   if (done->is_float_model) unseen.reset();
+  if (!done->is_float_model) (unseen ? *unseen : done->trial).outside = last.left.share();
   // Entries of the search are nobody's mistake.
   done->report.unmatched_entries = prepared.report().unmatched_entries;
   return {.done = *std::move(done), .unseen = std::move(unseen), .goal = std::move(outcome)};

@@ -29,17 +29,18 @@ std::string sqnr_text(std::string_view label, const Trial& trial, std::string_vi
   const std::string of_worst = of_worst_output_text(trial);
   std::string text = fmt::format("  {:<9}  {}{} on {} sample{}{}", label, sqnr_db_text(*trial.sqnr_db),
                                  of_worst, trial.samples, trial.samples == 1 ? "" : "s", origin);
+  if (trial.outside)
+    text += fmt::format("; of unseen samples {} of the values lay outside of the ranges",
+                        share_text(*trial.outside));
   const auto expected = tells_of_further ? trial.expected_db() : std::nullopt;
   if (expected) text += fmt::format("; 19 of 20 further ones have more than {}", sqnr_db_text(*expected));
   return text + "\n";
 }
 
-/// Which model has not seen the samples, and how often these leave its ranges.
+/// Which model has not seen the samples.
 std::string unseen_text(const Quantized& quantized) {
-  if (!quantized.unseen->outside) return ", which their model was not calibrated on";
-  return fmt::format(
-      " of these, by a model calibrated on the others; {} of their values lay outside of its ranges",
-      share_text(*quantized.unseen->outside));
+  return quantized.goal ? ", which their model was not calibrated on"
+                        : " of these, by a model calibrated on the others";
 }
 
 std::string origin_text(const Quantized& quantized, const VerdictContext& context) {
