@@ -127,18 +127,17 @@ bool hold_transposes_once(Model& model, const std::vector<Packed>& all) {
 bool hold_weights_once(Model& model, const PassContext& context) {
   const kernels::EnginePacking engine(context.target);
   const std::vector<Packed> all = packed_in(model);
-  std::map<const void*, std::vector<const Packed*>> by_weight;
+  std::map<const void*, std::size_t> uses;  // by weight
   for (const Packed& each : all) {
-    if (each.weight->quantized.defined()) by_weight[each.weight->quantized.const_data_ptr()].push_back(&each);
+    if (each.weight->quantized.defined()) ++uses[each.weight->quantized.const_data_ptr()];
   }
   bool has_changed = false;
-  for (const auto& [weight, several] : by_weight) {
-    if (several.size() < 2) continue;
-    for (const Packed* each : several) {
-      if (!is_copied(model, *each)) continue;
-      pack_when_loaded(model, *each, each->weight->quantized);
-      has_changed = true;
-    }
+  // In their own order: addresses have another one in each run.
+  for (const Packed& each : all) {
+    const at::Tensor& weight = each.weight->quantized;
+    if (!weight.defined() || uses.at(weight.const_data_ptr()) < 2 || !is_copied(model, each)) continue;
+    pack_when_loaded(model, each, weight);
+    has_changed = true;
   }
   has_changed |= hold_transposes_once(model, all);
   if (has_changed) ir::eliminate_dead_code(*model.graph);
