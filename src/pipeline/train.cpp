@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/recipe_options.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
 #include "operators/weighted.h"

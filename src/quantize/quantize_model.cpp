@@ -15,7 +15,7 @@
 
 #include "backends/kernels/engine.h"
 #include "base/callers_exception.h"
-#include "config/recipe_options.h"
+#include "base/recipe_options.h"
 #include "io/libraries.h"
 #include "io/samples.h"
 #include "pipeline/stage.h"
@@ -320,8 +320,7 @@ namespace {
 Quantized quantized(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
   check_options(options);
   // What would fail after calibration fails before it.
-  const LoweringTarget target = options.lowering.target.value_or(options.recipe.target);
-  if (options.lowers && target == LoweringTarget::Fused) io::load_runtime();
+  if (options.lowers && options.target == LoweringTarget::Fused) io::load_runtime();
   const torchscript::MethodAsForward method(model, options.method);
   const Module as_forward = method.put(model);
   const BackendConfig backend = backend_of(options);

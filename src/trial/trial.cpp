@@ -225,7 +225,7 @@ Trial Referee::judge(const Module& candidate) const {
   const std::optional<Module> loaded = this->loaded(candidate, trial);
   std::optional<torchscript::KeptState> state;
   if (loaded && keeps_state()) state.emplace(*loaded);
-  decisions().clear();
+  if (named_) decisions().clear();
   std::vector<ResultErrors> errors;
   std::set<std::string> shapes;
   bool is_clear_already = false;
@@ -234,7 +234,7 @@ Trial Referee::judge(const Module& candidate) const {
     is_clear_already = is_clear_already || is_clear(errors);
     if (!has_new_shapes && is_clear_already) continue;
     errors.push_back(try_sample(*loaded, state, i, trial));
-    add_to(decisions(), errors.back());
+    add_to(named_ ? &decisions() : nullptr, errors.back());
   }
   if (trial.fault) return trial;
   sum_up(errors, beside(), trial);

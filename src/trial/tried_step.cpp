@@ -39,7 +39,8 @@ TriedStep converted(const Prepared& prepared, const BackendConfig& backend, cons
                     const Progress& progress) {
   const detail::Stage& stage = detail::stage_of(prepared);
   const detail::Referee referee(stage.float_model, engine_of(backend),
-                                detail::tried_samples(stage.float_model, trial.samples));
+                                detail::tried_samples(stage.float_model, trial.samples), {},
+                                detail::TrialExtent::All, std::vector<NamedDecisions>());
   detail::Attempt now = detail::attempt(referee, [&] {
     return detail::unlowered(convert_to_reference(
         prepared, backend, {.custom = custom, .mapping = mapping, .progress = progress}));
@@ -70,7 +71,8 @@ TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend
 TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend, LoweringOptions options,
                         const StepTrial& trial) {
   const detail::Referee referee(reference.module(), engine_of(backend, /*must_have_kernels=*/true),
-                                detail::tried_samples(reference.module(), trial.samples));
+                                detail::tried_samples(reference.module(), trial.samples), {},
+                                detail::TrialExtent::All, std::vector<NamedDecisions>());
   const auto lowered = [&] {
     Lowered result = lower(reference, backend, options);
     return detail::Made{.module = result.module(), .report = std::move(result).report()};

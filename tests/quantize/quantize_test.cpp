@@ -52,20 +52,24 @@ at::Tensor output(const Module& model, const Sample& sample) {
 }
 
 /// Scores of five classes, one of which is out of the question by far: most of the range is for it alone.
-Module tagger() {
+Module tagger(double scale = 400, const std::string& returned = "y") {
   torch::manual_seed(5);
   const at::NoGradGuard no_grad;
   Module model = testing::user_module("Tagger");
   Module last = testing::linear(64, 5);
   const at::Tensor weight = last.attr("weight").toTensor();
-  weight.mul_(400);
+  weight.mul_(scale);
   weight.select(0, 0).abs_().mul_(-100);
   model.register_module("first", testing::linear(32, 64));
   model.register_module("last", last);
-  model.define("def forward(self, x):\n  return self.last.forward(torch.relu(self.first.forward(x)))\n");
+  model.define(
+      "def forward(self, x):\n  y = self.last.forward(torch.relu(self.first.forward(x)))\n  return " +
+      returned + "\n");
   model.eval();
   return model;
 }
+/// What it returns spans more than logits do.
+const std::vector<NamedDecisions> kScores{{.output = "output"}};
 
 std::vector<std::string> method_names(const Module& model) {
   std::vector<std::string> names;
@@ -242,11 +246,12 @@ TEST(Quantize, AModelOfATableOfOnesOwnRunsWithTheEngineThatTheTableNames) {
 
 TEST(Quantize, ARemarkIsASentenceWithItsRemedy) {
   const Quantized poor =
-      quantize(tagger(), samples(), {.recipe = Recipe::Fx, .times = false, .float_bytes = 1 << 30});
+      quantize(tagger(), samples(),
+               {.recipe = Recipe::Fx, .decisions = kScores, .times = false, .float_bytes = 1 << 30});
   ASSERT_EQ(poor.warnings.size(), 1U);
   EXPECT_THAT(to_string(poor.warnings[0]),
               HasSubstr("% of the rows of output in which float decides clearly int8 has a "
-                        "tie: --min-agreement 0.95 (goal.min_agreement) leaves"));
+                        "tie: --min-agreement 0.99 (goal.min_agreement) leaves"));
   EXPECT_EQ(to_string(Remark{.kind = RemarkKind::Slower, .figure = 0.5, .remedy = "deploy the float model"}),
             "slower than float, 0.50 of its speed: deploy the float model");
   for (int kind = 0; kind <= static_cast<int>(RemarkKind::FewSamples); ++kind) {

@@ -100,6 +100,9 @@ class ProgramBuilder {
  private:
   /// A constant, or an attribute of the model that nothing writes; undefined where it is no tensor.
   [[nodiscard]] at::Tensor constant_tensor(const ir::Value* value) const;
+  /// Whether a number is computed from sizes of tensors and known numbers: another, a loop's step for
+  /// example, would make a compiled program for each of its values.
+  [[nodiscard]] bool is_of_shapes(const ir::Value* value) const;
   int new_value(const runtime::Value& value);
   int add_input(const ir::Value* value, const runtime::Value& type);
   std::optional<int> read(const ir::Value* value);

@@ -21,7 +21,6 @@
 #include "cli/printing/progress.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"
-#include "pipeline/decisions.h"
 
 namespace tsq::cli {
 namespace {
@@ -68,7 +67,7 @@ struct ComparedOutput {
 };
 
 struct Comparison {
-  detail::OutputDecisions decisions;
+  DecisionCounts decisions;
   std::vector<ComparedOutput> outputs{};
   Agreement whole{};
 

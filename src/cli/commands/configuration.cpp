@@ -15,7 +15,6 @@
 #include "cli/process/failure.h"
 #include "cli/process/json_file.h"
 #include "cli/process/options.h"
-#include "config/recipe_options.h"
 
 namespace tsq::cli {
 namespace {
