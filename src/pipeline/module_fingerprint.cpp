@@ -74,9 +74,13 @@ class Fingerprint {
   void add_code(std::shared_ptr<torch::jit::Graph> graph) {
     torch::jit::Inline(*graph);
     // The text has constants in short form, or not at all.
-    for (const torch::jit::Node* node : ir::nodes_in_order(*graph)) {
+    for (torch::jit::Node* node : ir::nodes_in_order(*graph)) {
       if (node->kind() != c10::prim::Constant) continue;
       if (const auto value = torch::jit::toIValue(node->output())) add(*value);
+      // Objects are printed with their address.
+      if (node->hasAttribute(c10::attr::value) &&
+          node->kindOf(c10::attr::value) == torch::jit::AttributeKind::ival)
+        node->removeAttribute(c10::attr::value);
     }
     drop_names(*graph);
     text_ += torch::jit::Canonicalize(graph, /*keep_unique_names=*/false)->toString(false);
@@ -121,6 +125,8 @@ class Fingerprint {
       add_all(value.toListRef());
     } else if (value.isTuple()) {
       add_all(value.toTupleRef().elements());
+    } else if (value.isObject()) {
+      add_all(value.toObjectRef().slots());
     } else if (value.isGenericDict()) {
       for (const auto& entry : value.toGenericDict()) add_all(std::vector{entry.key(), entry.value()});
     } else if (value.isInt() || value.isBool() || value.isDevice()) {
