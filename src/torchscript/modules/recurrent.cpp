@@ -380,10 +380,12 @@ void replace_layer(const Operator& op, Value* params, c10::ScalarType dtype, boo
     inputs.push_back(ir::constant_before(node, static_cast<int64_t>(dtype)));
     inputs.push_back(ir::constant_before(node, true));
   }
-  const auto batch_first = torch::jit::constant_as<bool>(node->input(index_of(node, "batch_first")));
-  const bool is_padded = node->schema().overload_name() == "input";
+  // A packed sequence has no batch dimension, and is never empty.
+  std::optional<bool> batch_first;
+  if (node->schema().overload_name() == "input")
+    batch_first = torch::jit::constant_as<bool>(node->input(index_of(node, "batch_first")));
   Node* kernel = replace_by_kernel(op, inputs);
-  if (samples_when_empty && is_padded && batch_first) SampleWhenEmpty(kernel).wrap(*batch_first);
+  if (samples_when_empty && batch_first) SampleWhenEmpty(kernel).wrap(*batch_first);
 }
 
 /// A stack of layers as its first one, in float, and the others after it.
