@@ -88,7 +88,8 @@ class Equalizer {
       const auto range = observed_range(model_, node);
       const ir::ChannelStatistics seen = ir::channel_statistics(node);
       const auto count = static_cast<int64_t>(channels->keys.size());
-      const bool fits = seen.max.defined() &&
+      // The axis was found before calibration told ranks.
+      const bool fits = seen.max.defined() && seen.axis == channels->axis &&
                         (channels->is_spread ? seen.max.numel() % count == 0 : seen.max.numel() == count);
       if (!range || !fits) {
         flow_.bind(channels->keys);

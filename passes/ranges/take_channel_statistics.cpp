@@ -16,7 +16,8 @@ namespace {
 using torch::jit::Module;
 
 ir::ChannelStatistics statistics_of(const Module& observer) {
-  return {.mean = observer.attr("mean").toTensor(),
+  return {.axis = observer.attr("ch_axis").toInt(),
+          .mean = observer.attr("mean").toTensor(),
           .mean_square = observer.attr("mean_square").toTensor(),
           .min = observer.attr("min_val").toTensor(),
           .max = observer.attr("max_val").toTensor(),

@@ -9,15 +9,17 @@ namespace tsq::ir {
 
 /// Writes it beside an observer, for the passes that choose factors of channels.
 inline void set_channel_statistics(Node* observer, const ChannelStatistics& channels) {
+  observer->i_(c10::Symbol::attr("tsq_axis"), channels.axis);
   observer->t_(c10::Symbol::attr("tsq_mean_square"), channels.mean_square);
   observer->t_(c10::Symbol::attr("tsq_min"), channels.min);
   observer->t_(c10::Symbol::attr("tsq_max"), channels.max);
 }
 
-/// Smallest and largest value and mean square; undefined where nothing was observed.
+/// The axis, smallest and largest value and mean square; undefined where nothing was observed.
 inline ChannelStatistics channel_statistics(const Node* observer) {
   if (!observer->hasAttribute(c10::Symbol::attr("tsq_min"))) return {};
-  return {.mean_square = observer->t(c10::Symbol::attr("tsq_mean_square")),
+  return {.axis = observer->i(c10::Symbol::attr("tsq_axis")),
+          .mean_square = observer->t(c10::Symbol::attr("tsq_mean_square")),
           .min = observer->t(c10::Symbol::attr("tsq_min")),
           .max = observer->t(c10::Symbol::attr("tsq_max"))};
 }

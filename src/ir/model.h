@@ -38,6 +38,7 @@ struct Scope {
 
 /// What each channel of a layer's input was over the calibration data; undefined: not observed.
 struct ChannelStatistics {
+  int64_t axis{-1};  ///< of the channels, counted from the last dimension
   at::Tensor mean{};
   at::Tensor mean_square{};
   at::Tensor min{};

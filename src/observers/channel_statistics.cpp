@@ -1,6 +1,4 @@
 #include <ATen/ATen.h>
-#include <fmt/format.h>
-#include <tsq/error.h>
 
 #include "config/names/observer_classes.h"
 #include "observers/observer_kind.h"
@@ -10,8 +8,9 @@ namespace {
 
 /// Mean, mean square, smallest and largest value of each channel along ch_axis over all finite values seen; a
 /// channel without any counts as zeros. The state starts empty and takes the number of channels from the
-/// first tensor. Of sizes the largest of each dimension is kept, of the tensors with the most dimensions: the
-/// order of the samples must not change the model. Means are those of some positions, evenly spread: of n
+/// first tensor; where another has a different number, or no such axis, it is no axis of channels, and
+/// nothing is known. Of sizes the largest of each dimension is kept, of the tensors with the most dimensions:
+/// the order of the samples must not change the model. Means are those of some positions, evenly spread: of n
 /// independent values, within 1 / sqrt(n) of their deviation.
 constexpr const char* kChannelStatisticsSource = R"(
 def _spread(self, x: Tensor, others: List[int]) -> Tensor:
@@ -38,6 +37,11 @@ def observe(self, x_orig: Tensor) -> Tensor:
     axis = self.ch_axis
     if axis < 0:
         axis = axis + x_orig.dim()
+    if axis < 0 or axis >= x_orig.dim() or (self.mean.numel() != 0 and self.mean.numel() != x_orig.size(axis)):
+        self.varies = True
+        self.mean = torch.empty([0], dtype=self.mean.dtype, device=self.mean.device)
+    if self.varies:
+        return x_orig
     others: List[int] = []
     for i in range(x_orig.dim()):
         if i != axis:
@@ -95,6 +99,7 @@ ObserverState channel_statistics_state(const ResolvedObserver& config) {
   return {{"ch_axis", config.ch_axis},
           {"most", kEnoughValues},
           {"values", int64_t{0}},
+          {"varies", false},
           {"mean", at::empty({0}, at::kDouble)},
           {"mean_square", at::empty({0}, at::kDouble)},
           {"min_val", at::empty({0}, at::kFloat)},
@@ -113,18 +118,19 @@ at::Tensor largest_sizes(const at::Tensor& one, const at::Tensor& other) {
 }
 
 void merge_channel_statistics(torch::jit::Module& into, const torch::jit::Module& from) {
-  if (!saw_channel_statistics(from)) return;
-  const int64_t values = into.attr("values").toInt();
-  const int64_t added_values = from.attr("values").toInt();
-  const bool is_first = !saw_channel_statistics(into);
   const auto before = [&](const char* name) { return into.attr(name).toTensor(); };
   const auto added = [&](const char* name) { return from.attr(name).toTensor(); };
-  if (!is_first && before("mean").sizes() != added("mean").sizes()) {
-    throw Error(ErrorCode::BadModel,
-                fmt::format("observers of {} and {} channels cannot be merged", before("mean").numel(),
-                            added("mean").numel()),
-                "merge observers of the same prepared model");
+  const bool is_first = !saw_channel_statistics(into);
+  const bool varies =
+      into.attr("varies").toBool() || from.attr("varies").toBool() ||
+      (!is_first && saw_channel_statistics(from) && before("mean").sizes() != added("mean").sizes());
+  if (varies) {
+    into.setattr("varies", true);
+    into.setattr("mean", at::empty({0}, at::kDouble));
   }
+  if (varies || !saw_channel_statistics(from)) return;
+  const int64_t values = into.attr("values").toInt();
+  const int64_t added_values = from.attr("values").toInt();
   const double share = static_cast<double>(added_values) / static_cast<double>(values + added_values);
   for (const char* name : {"mean", "mean_square"}) {
     into.setattr(name, is_first ? added(name).clone() : before(name) + (added(name) - before(name)) * share);

@@ -491,6 +491,27 @@ TEST(ChannelStatistics, KeepTheLargestSizesInWhateverOrderTheyCome) {
   } while (std::ranges::next_permutation(shapes).found);
 }
 
+/// A channel observer that sees tensors of these shapes one after another, or each of an observer of its own.
+torch::jit::Module channels_after(const std::vector<std::vector<int64_t>>& shapes, bool in_parts) {
+  const ObserverSpec spec{.observer = "ChannelStatisticsObserver", .ch_axis = -2};
+  torch::jit::Module all = tsq::make_observer(spec);
+  for (const std::vector<int64_t>& shape : shapes) {
+    torch::jit::Module part = tsq::make_observer(spec);
+    show(in_parts ? part : all, at::ones(shape));
+    if (in_parts) tsq::merge_observer(all, part);
+  }
+  return all;
+}
+
+TEST(ChannelStatistics, NothingIsKnownOfAnAxisWhoseSizeVaries) {
+  for (const bool in_parts : {false, true}) {
+    EXPECT_TRUE(tsq::saw_data(channels_after({{2, 3, 4}, {5, 3, 6}}, in_parts)));
+    EXPECT_FALSE(tsq::saw_data(channels_after({{2, 3, 4}, {2, 5, 4}}, in_parts)));
+    EXPECT_FALSE(tsq::saw_data(channels_after({{2, 3, 4}, {2, 5, 4}, {2, 3, 4}}, in_parts)));
+    EXPECT_FALSE(tsq::saw_data(channels_after({{4}, {2, 3, 4}}, in_parts)));
+  }
+}
+
 TEST(Merge, OfMovingAveragesWeighsByBatches) {
   for (const std::string name : {"MovingAverageMinMaxObserver", "MovingAveragePerChannelMinMaxObserver"}) {
     torch::jit::Module one = fresh(name);
