@@ -87,21 +87,22 @@ TEST(GatherActivations, OfAnInputItStays) {
   EXPECT_EQ(count(model, "aten::sigmoid"), 1U);
 }
 
-/// x without its mean along an axis, divided by its deviation and scaled.
-ir::Model normalised_along(const std::string& axis) {
-  ir::Model model =
-      graph_model("%x : Tensor, %weight : Tensor", "  %dims : int[] = prim::Constant[value=[" + axis + R"(]]()
+/// x without its mean along an axis, divided by its deviation and scaled; `before` comes first.
+ir::Model normalised_along(const std::string& axis, const std::string& before = "") {
+  ir::Model model = graph_model("%x : Tensor, %weight : Tensor, %eps : Tensor",
+                                before + "  %dims : int[] = prim::Constant[value=[" + axis + R"(]]()
   %m : Tensor = aten::mean(%x, %dims, %yes, %none)
   %c : Tensor = aten::sub(%x, %m, %one)
   %q : Tensor = aten::pow(%c, %two)
   %v : Tensor = aten::mean(%q, %dims, %yes, %none)
-  %e : Tensor = aten::add(%v, %scale, %one)
+  %e : Tensor = aten::add(%v, %eps, %one)
   %s : Tensor = aten::sqrt(%e)
   %n : Tensor = aten::div(%c, %s)
   %y : Tensor = aten::mul(%n, %weight)
   return (%y)
 )");
   testing::put_attribute(model, "weight", torch::rand({4}));
+  testing::put_attribute(model, "eps", torch::full({1}, 1e-5));
   return model;
 }
 
@@ -116,6 +117,12 @@ TEST(GatherLayerNorms, OneOfAnotherDimensionStays) {
   ir::Model model = normalised_along("1");
   EXPECT_FALSE(passes::gather_layer_norms(model, {}));
   EXPECT_EQ(count(model, "aten::mean"), 2U);
+}
+
+TEST(GatherLayerNorms, OneWhoseEpsilonTheModelChangesStays) {
+  ir::Model model = normalised_along("-1", "  %w : Tensor = aten::mul_(%eps, %two)\n");
+  EXPECT_FALSE(passes::gather_layer_norms(model, {}));
+  EXPECT_EQ(count(model, "aten::layer_norm"), 0U);
 }
 
 /// The largest of a and b, and its index.
