@@ -9,7 +9,6 @@
 #include "ir/constants.h"
 #include "match/channel_scaling.h"
 #include "operators/arguments.h"
-#include "operators/images/zero_padding.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
 
@@ -20,19 +19,6 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-/// The number in front of a last 'd': of "torch.nn.MaxPool2d", "aten::avg_pool2d". 0 without one.
-int64_t dims_in_name(std::string_view name) {
-  const std::size_t end = name.find_last_of('d');
-  const bool has_digit =
-      end != std::string_view::npos && end > 0 && name[end - 1] >= '1' && name[end - 1] <= '3';
-  return has_digit && end + 1 == name.size() ? name[end - 1] - '0' : 0;
-}
-
-std::string_view name_of(const Model& model, const Node* node) {
-  if (ir::is_module_call(node)) return ir::call_of(model, node).type.name;
-  return node->kind().toQualString();
-}
-
 /// The tensors among what a node reads.
 std::vector<Value*> tensors(const Node* node) {
   std::vector<Value*> operands = ir::operands(node);
@@ -41,12 +27,6 @@ std::vector<Value*> tensors(const Node* node) {
 }
 
 bool is_tensor(const Value* value) { return value->type()->isSubtypeOf(*c10::TensorType::get()); }
-
-std::vector<int> some_of(const std::vector<int>& keys, int64_t begin, int64_t end, int64_t step = 1) {
-  std::vector<int> result;
-  for (int64_t i = begin; i < end; i += step) result.push_back(keys[static_cast<std::size_t>(i)]);
-  return result;
-}
 
 }  // namespace
 
@@ -113,6 +93,20 @@ bool ChannelFlow::unite_all(const Channels& a, const Channels& b) {
     return false;
   for (std::size_t i = 0; i < a.keys.size(); ++i) unite(a.keys[i], b.keys[i]);
   return true;
+}
+
+int64_t ChannelFlow::dims_in_name(std::string_view name) {
+  const std::size_t end = name.find_last_of('d');
+  const bool has_digit =
+      end != std::string_view::npos && end > 0 && name[end - 1] >= '1' && name[end - 1] <= '3';
+  return has_digit && end + 1 == name.size() ? name[end - 1] - '0' : 0;
+}
+
+std::vector<int> ChannelFlow::some_of(const std::vector<int>& keys, int64_t begin, int64_t end,
+                                      int64_t step) {
+  std::vector<int> result;
+  for (int64_t i = begin; i < end; i += step) result.push_back(keys[static_cast<std::size_t>(i)]);
+  return result;
 }
 
 bool ChannelFlow::is_one_of(const Node* node, std::initializer_list<std::string_view> names) const {
@@ -291,318 +285,12 @@ bool ChannelFlow::visit_parts(Node* node, const Channels& whole) {
   return true;
 }
 
-/// What a node of one tensor makes of the channels of its first operand; empty where it hands no factor on.
-std::optional<Channels> ChannelFlow::result_of(Node* node, const Channels& x) {
-  const auto* const row = operators::traits_of(model_, node);
-  const bool is_elementwise = ir::is_observer(node) || commutes_with_scaling(model_, node) ||
-                              is_leaky(model_, node) || operators::has(row, operators::IsIdentity) ||
-                              is_one_of(node, {"contiguous", "clone", "alias", "detach", "neg", "abs"});
-  if (is_elementwise) return x;
-  if (x.rank > 0 && is_one_of(node, {"transpose", "permute"})) return permuted(node, x);
-  if (x.rank > 0 && is_one_of(node, {"view", "reshape"})) return viewed(node, x);
-  if (!x.shape.empty()) return std::nullopt;
-  if (is_one_of(node, {"channel_shuffle"})) return pixels(node, x);
-  return of_new_sizes(resized(node, x));
-}
-
-/// The same of operators whose results may have other sizes.
-std::optional<Channels> ChannelFlow::resized(Node* node, const Channels& x) {
-  Channels result = x;
-  const auto position = x.rank + x.axis;  // counted from the first dimension, where the rank is known
-  const auto dim = [&](const char* name) { return from_end(whole_number(node, name), x.rank); };
-  const auto count = static_cast<int64_t>(x.keys.size());
-
-  if (is_one_of(node, {"max_pool1d",
-                       "max_pool2d",
-                       "max_pool3d",
-                       "avg_pool1d",
-                       "avg_pool2d",
-                       "avg_pool3d",
-                       "adaptive_avg_pool1d",
-                       "adaptive_avg_pool2d",
-                       "adaptive_avg_pool3d",
-                       "adaptive_max_pool1d",
-                       "adaptive_max_pool2d",
-                       "adaptive_max_pool3d",
-                       "upsample_nearest1d",
-                       "upsample_nearest2d",
-                       "upsample_nearest3d",
-                       "_upsample_nearest_exact1d",
-                       "_upsample_nearest_exact2d",
-                       "_upsample_nearest_exact3d",
-                       "upsample_linear1d",
-                       "upsample_bilinear2d",
-                       "upsample_trilinear3d",
-                       "upsample_bicubic2d",
-                       "reflection_pad1d",
-                       "reflection_pad2d",
-                       "reflection_pad3d",
-                       "replication_pad1d",
-                       "replication_pad2d",
-                       "replication_pad3d"})) {
-    const int64_t dims = dims_in_name(name_of(model_, node));
-    return dims > 0 && -x.axis > dims ? std::optional(x) : std::nullopt;
-  }
-  if (is_one_of(node, {"pad", "constant_pad_nd"})) {
-    const auto dims = static_cast<std::size_t>(-x.axis - 1);
-    return dims > 0 && operators::zero_padding(model_, node, dims) ? std::optional(x) : std::nullopt;
-  }
-  if (is_one_of(node, {"interpolate", "upsample"}))
-    return x.rank > 2 && position == 1 ? std::optional(x) : std::nullopt;
-  if (is_one_of(node, {"mean", "sum", "amax", "amin"})) return without_last_dims(node, x);
-  if (is_one_of(node, {"pixel_shuffle", "pixel_unshuffle"})) return pixels(node, x);
-
-  if (is_one_of(node, {"slice", "narrow"})) {
-    const auto axis = dim("dim");
-    if (!axis) return std::nullopt;
-    if (*axis != x.axis) return x;
-    if (x.is_spread) return std::nullopt;
-    const auto start_value = constant(node, "start");
-    if (!start_value) return std::nullopt;
-    int64_t start = start_value->isInt() ? start_value->toInt() : 0;
-    int64_t end = count;
-    int64_t step = 1;
-    if (is_one_of(node, {"narrow"})) {
-      const auto length = whole_number(node, "length");
-      if (!length || !start_value->isInt()) return std::nullopt;
-      start = start < 0 ? start + count : start;
-      end = start + *length;
-    } else {
-      const auto end_value = constant(node, "end");
-      const auto step_value = whole_number(node, "step");
-      if (!end_value || !step_value || *step_value < 1) return std::nullopt;
-      if (end_value->isInt()) end = end_value->toInt();
-      step = *step_value;
-      start = std::clamp<int64_t>(start < 0 ? start + count : start, 0, count);
-      end = std::clamp<int64_t>(end < 0 ? end + count : end, 0, count);
-    }
-    if (start < 0 || end > count || start >= end) return std::nullopt;
-    result.keys = some_of(x.keys, start, end, step);
-    return result;
-  }
-  if (x.rank == 0) return std::nullopt;  // all that follow count dimensions
-
-  if (is_one_of(node, {"flatten"})) {
-    const auto start = dim("start_dim");
-    const auto end = dim("end_dim");
-    if (!start || !end || *start > *end) return std::nullopt;
-    const int64_t first = x.rank + *start;
-    const int64_t last = x.rank + *end;
-    if (position > first && position <= last) return std::nullopt;
-    result.rank = x.rank - (last - first);
-    const int64_t place = position > last ? position - (last - first) : position;
-    result.axis = place - result.rank;
-    result.is_spread = x.is_spread || (position == first && last > first);
-    return result;
-  }
-  if (is_one_of(node, {"squeeze", "unsqueeze"})) {
-    const bool adds = is_one_of(node, {"unsqueeze"});
-    const auto given = whole_number(node, "dim");
-    if (!given) return std::nullopt;
-    const int64_t rank = adds ? x.rank + 1 : x.rank;
-    const int64_t place = *given < 0 ? *given + rank : *given;
-    // Squeezing a dimension of more than one value does nothing: whether it does is not known.
-    if (!adds || place < 0 || place > x.rank) return std::nullopt;
-    result.rank = rank;
-    result.axis = (place <= position ? position + 1 : position) - rank;
-    return result;
-  }
-  if (is_one_of(node, {"repeat"})) {
-    const auto repeats = numbers(node, "repeats");
-    const auto length = repeats ? static_cast<int64_t>(repeats->size()) : 0;
-    if (length < x.rank || x.is_spread) return std::nullopt;
-    result.rank = length;
-    result.keys.clear();
-    const int64_t times = (*repeats)[static_cast<std::size_t>(length + x.axis)];
-    for (int64_t i = 0; i < times; ++i) result.keys.insert(result.keys.end(), x.keys.begin(), x.keys.end());
-    return times > 0 ? std::optional(result) : std::nullopt;
-  }
-  return std::nullopt;
-}
-
-std::optional<Channels> ChannelFlow::permuted(const Node* node, const Channels& x) {
-  std::vector<int64_t> order;  // the dimension of x in each place of the result, from the first one
-  for (int64_t i = 0; i < x.rank; ++i) order.push_back(i);
-  const auto from_first = [&](int64_t dim) { return dim < 0 ? dim + x.rank : dim; };
-  if (is_one_of(node, {"transpose"})) {
-    const int64_t one = from_first(whole_number(node, "dim0").value_or(x.rank));
-    const int64_t other = from_first(whole_number(node, "dim1").value_or(x.rank));
-    if (one < 0 || other < 0 || std::max(one, other) >= x.rank) return std::nullopt;
-    std::swap(order[static_cast<std::size_t>(one)], order[static_cast<std::size_t>(other)]);
-  } else {
-    const auto dims = numbers(node, "dims");
-    if (!dims || static_cast<int64_t>(dims->size()) != x.rank) return std::nullopt;
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = from_first((*dims)[i]);
-  }
-  const int64_t first = x.rank + x.axis;
-  const int64_t count = x.shape.empty() ? 1 : static_cast<int64_t>(x.shape.size());
-  Channels result = x;
-  result.shape.clear();
-  std::vector<int64_t> inner;  // the order of the dimensions of channels among themselves
-  for (int64_t place = 0; place < x.rank; ++place) {
-    const int64_t dim = order[static_cast<std::size_t>(place)];
-    result.sizes[static_cast<std::size_t>(place)] = x.sizes[static_cast<std::size_t>(dim)];
-    if (dim < first || dim >= first + count) continue;
-    if (inner.empty()) result.axis = place - x.rank;
-    if (place - x.rank != result.axis + static_cast<int64_t>(inner.size())) return std::nullopt;
-    inner.push_back(dim - first);
-  }
-  if (x.shape.empty()) return result;
-  for (const int64_t dim : inner) result.shape.push_back(x.shape[static_cast<std::size_t>(dim)]);
-  const at::Tensor places =
-      at::arange(static_cast<int64_t>(x.keys.size())).reshape(x.shape).permute(inner).flatten().contiguous();
-  for (std::size_t i = 0; i < x.keys.size(); ++i)
-    result.keys[i] = x.keys[static_cast<std::size_t>(places.const_data_ptr<int64_t>()[i])];
-  return result;
-}
-
-/// The tensor whose size a number is, and in which dimension.
-std::pair<const Channels*, int64_t> ChannelFlow::measured(const Value* number) const {
-  const Node* node = number->node();
-  std::optional<int64_t> dim;
-  if (node->kind() == c10::prim::ListUnpack) {  // b, c, h, w = x.size()
-    dim = static_cast<int64_t>(number->offset());
-    node = node->input(0)->node();
-  } else if (node->inputs().size() == 2) {
-    dim = ir::whole_number_constant(node->input(1));
-  }
-  if (node->kind() == c10::aten::__getitem__) node = node->input(0)->node();
-  const Channels* channels = node->kind() == c10::aten::size && dim ? of(node->input(0)) : nullptr;
-  if (channels == nullptr || channels->rank == 0) return {nullptr, 0};
-  const int64_t place = *dim < 0 ? *dim + channels->rank : *dim;
-  if (place < 0 || place >= channels->rank) return {nullptr, 0};
-  return {channels, place};
-}
-
-bool ChannelFlow::is_size(const Value* number, int size) const {
-  const auto [channels, place] = measured(number);
-  return channels != nullptr && channels->sizes[static_cast<std::size_t>(place)] == size;
-}
-
-/// A constant, or a number of channels.
-std::optional<int64_t> ChannelFlow::count_of(const Value* number) const {
-  if (const auto constant = ir::whole_number_constant(number)) return constant;
-  const auto [channels, place] = measured(number);
-  const bool counts_channels = channels != nullptr && !channels->is_spread && channels->shape.empty() &&
-                               place == channels->rank + channels->axis;
-  return counts_channels ? std::optional(static_cast<int64_t>(channels->keys.size())) : std::nullopt;
-}
-
-/// Views that take the channels' dimension apart or put it together, and those that flatten what follows the
-/// batch: view(b, 2, c / 2, h, w), view(b, -1).
-std::optional<Channels> ChannelFlow::viewed(const Node* node, const Channels& x) {
-  const Node* sizes = node->inputs().size() == 2 ? node->input(1)->node() : nullptr;
-  if (sizes == nullptr || sizes->kind() != c10::prim::ListConstruct || x.is_spread) return std::nullopt;
-  const auto elements = sizes->inputs();
-  const auto length = static_cast<int64_t>(elements.size());
-  const int64_t before = x.rank + x.axis;
-  const int64_t after = -x.axis - (x.shape.empty() ? 1 : static_cast<int64_t>(x.shape.size()));
-  const auto number = [&](int64_t place) {
-    return ir::whole_number_constant(elements[static_cast<std::size_t>(place)]);
-  };
-  bool has_rest = false;  // one -1 takes what the others leave
-  const auto keeps = [&](int64_t place, int64_t dim) {
-    if (number(place) == -1) return !std::exchange(has_rest, true);
-    return is_size(elements[static_cast<std::size_t>(place)], x.sizes[static_cast<std::size_t>(dim)]);
-  };
-  for (int64_t i = 0; i < before; ++i) {
-    if (i >= length || !keeps(i, i)) return std::nullopt;
-  }
-  Channels result = x;
-  result.rank = length;
-  result.axis = before - length;
-  result.shape.clear();
-  if (length == before + 1 && after > 0 && x.shape.empty() && number(before) == -1 && !has_rest) {
-    result.is_spread = true;
-    result.sizes.resize(static_cast<std::size_t>(length));
-    result.sizes.back() = next_size_++;
-    return result;
-  }
-  const int64_t parts = length - before - after;
-  if (parts < 1) return std::nullopt;
-  for (int64_t i = 0; i < after; ++i) {
-    if (!keeps(length - after + i, x.rank - after + i)) return std::nullopt;
-  }
-  const auto count = static_cast<int64_t>(x.keys.size());
-  int64_t product = 1;
-  std::optional<std::size_t> rest;
-  for (int64_t i = before; i < before + parts; ++i) {
-    const auto size = count_of(elements[static_cast<std::size_t>(i)]);
-    if (!size || *size == 0 || (*size < 0 && std::exchange(has_rest, true))) return std::nullopt;
-    if (*size < 0) rest = result.shape.size();
-    product *= std::max<int64_t>(*size, 1);
-    result.shape.push_back(*size);
-  }
-  if (rest && count % product == 0) {
-    result.shape[*rest] = count / product;
-    product = count;
-  }
-  if (product != count) return std::nullopt;
-  result.sizes.assign(x.sizes.begin(), x.sizes.begin() + before);
-  for (int64_t i = 0; i < parts; ++i) result.sizes.push_back(next_size_++);
-  result.sizes.insert(result.sizes.end(), x.sizes.end() - after, x.sizes.end());
-  if (parts == 1) result.shape.clear();
-  return result;
-}
-
 /// With sizes that nothing else has.
 std::optional<Channels> ChannelFlow::of_new_sizes(std::optional<Channels> channels) {
   if (!channels) return channels;
   channels->sizes.clear();
   for (int64_t i = 0; i < channels->rank; ++i) channels->sizes.push_back(next_size_++);
   return channels;
-}
-
-/// Means and the like over dimensions without channels.
-std::optional<Channels> ChannelFlow::without_last_dims(const Node* node, const Channels& x) {
-  const auto dims = numbers(node, "dim");
-  const auto keeps = constant(node, "keepdim");
-  if (!dims || dims->empty() || !keeps || !keeps->isBool()) return std::nullopt;
-  Channels result = x;
-  int64_t after = 0;
-  for (const int64_t each : *dims) {
-    const auto dim = from_end(each, x.rank);
-    if (!dim || *dim == x.axis) return std::nullopt;
-    after += *dim > x.axis ? 1 : 0;
-  }
-  if (keeps->toBool()) return result;
-  result.rank = x.rank == 0 ? 0 : x.rank - static_cast<int64_t>(dims->size());
-  result.axis = x.axis + after;
-  return result;
-}
-
-std::optional<Channels> ChannelFlow::pixels(const Node* node, const Channels& x) {
-  constexpr int64_t kOfImages = -3;
-  Channels result = x;
-  const auto count = static_cast<int64_t>(x.keys.size());
-  if (is_one_of(node, {"channel_shuffle"})) {
-    const auto groups = whole_number(node, "groups");
-    if (!groups || *groups < 1 || count % *groups != 0 || x.rank < 3 || x.rank + x.axis != 1)
-      return std::nullopt;
-    result.keys.clear();
-    for (int64_t i = 0; i < count / *groups; ++i) {
-      for (int64_t group = 0; group < *groups; ++group)
-        result.keys.push_back(x.keys[static_cast<std::size_t>(group * (count / *groups) + i)]);
-    }
-    return result;
-  }
-  const bool gathers = is_one_of(node, {"pixel_shuffle"});
-  const auto factor = whole_number(node, gathers ? "upscale_factor" : "downscale_factor");
-  if (!factor || x.axis != kOfImages) return std::nullopt;
-  const int64_t square = *factor * *factor;
-  if (square < 1 || (gathers && count % square != 0)) return std::nullopt;
-  result.keys.clear();
-  for (int64_t i = 0; i < count; ++i) {
-    const int key = x.keys[static_cast<std::size_t>(i)];
-    if (!gathers) {
-      result.keys.insert(result.keys.end(), static_cast<std::size_t>(square), key);
-    } else if (i % square == 0) {
-      result.keys.push_back(key);
-    } else {
-      unite(result.keys.back(), key);
-    }
-  }
-  return result;
 }
 
 std::optional<Channels> ChannelFlow::joined(Node* node) {

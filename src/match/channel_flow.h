@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -86,6 +87,10 @@ class ChannelFlow {
   [[nodiscard]] std::optional<int64_t> whole_number(const ir::Node* node, const std::string& name) const;
   [[nodiscard]] std::optional<std::vector<int64_t>> numbers(const ir::Node* node,
                                                             const std::string& name) const;
+  /// The number in front of a last 'd': of "torch.nn.MaxPool2d", "aten::avg_pool2d". 0 without one.
+  [[nodiscard]] static int64_t dims_in_name(std::string_view name);
+  [[nodiscard]] static std::vector<int> some_of(const std::vector<int>& keys, int64_t begin, int64_t end,
+                                                int64_t step = 1);
   /// A dimension counted from the last one; empty where the rank would have to be known.
   [[nodiscard]] static std::optional<int64_t> from_end(const std::optional<int64_t>& dim, int64_t rank);
 
