@@ -177,7 +177,7 @@ class Finish {
 
   LatencyComparison compared_on(const Sample& sample, const Module& one, const Module& other,
                                 const LatencyOptions& options) const {
-    return task_.timer ? task_.timer(one, other, options)
+    return task_.timer ? task_.timer(sample, one, other, options)
                        : compare_latency(one, other, task_.backend, sample, options);
   }
 
@@ -188,7 +188,7 @@ class Finish {
     const Sample& last = longest(task_.samples);
     timed_sample_ = &first;
     LatencyComparison latency = compared_on(first, one, other, options);
-    if (&last == &first || task_.timer) return latency;
+    if (&last == &first) return latency;
     const LatencyComparison of_longest = compared_on(last, one, other, options);
     if (of_longest.ratio >= latency.ratio) return latency;
     timed_sample_ = &last;

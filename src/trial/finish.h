@@ -29,9 +29,9 @@ struct FinishTask {
   std::span<const Sample> beside{};         ///< further ones, which show how far the outputs vary
   bool lowers{true};                        ///< otherwise the reference model is the result
   bool times{false};                        ///< whether latency is measured, and decides
-  /// Times a model and another; none: compare_latency on the first sample or the longest, whichever gains
-  /// less.
-  std::function<LatencyComparison(const torch::jit::Module&, const torch::jit::Module&,
+  /// Times a model and another on a sample: the first or the longest, whichever gains less. None:
+  /// compare_latency.
+  std::function<LatencyComparison(const Sample&, const torch::jit::Module&, const torch::jit::Module&,
                                   const LatencyOptions&)>
       timer{};
   /// What makes the model slower or larger than float stays float, and all of it where times are measured

@@ -62,6 +62,13 @@ Prepared calibrated(const Module& model, const QConfigMapping& mapping) {
   return prepared;
 }
 
+LatencyComparison comparison(double times_as_fast) {
+  return {.ratio = times_as_fast,
+          .ratio_low = times_as_fast - 0.01,
+          .ratio_high = times_as_fast + 0.01,
+          .rounds = 100};
+}
+
 /// With times that are always the same; 0: none.
 Finished finished(const Module& model, bool leaves_what_does_not_pay = false, uint64_t bytes = 0,
                   bool force = false, double times_as_fast = 0) {
@@ -74,13 +81,8 @@ Finished finished(const Module& model, bool leaves_what_does_not_pay = false, ui
                         .calibrated = [&](const QConfigMapping& wanted) { return calibrated(model, wanted); },
                         .samples = data,
                         .times = times_as_fast > 0,
-                        .timer =
-                            [&](const Module&, const Module&, const LatencyOptions&) {
-                              return LatencyComparison{.ratio = times_as_fast,
-                                                       .ratio_low = times_as_fast - 0.01,
-                                                       .ratio_high = times_as_fast + 0.01,
-                                                       .rounds = 100};
-                            },
+                        .timer = [&](const Sample&, const Module&, const Module&,
+                                     const LatencyOptions&) { return comparison(times_as_fast); },
                         .leaves_what_does_not_pay = leaves_what_does_not_pay,
                         .force = force};
   return detail::finish(task);
@@ -159,6 +161,29 @@ TEST(Finish, WhatIsNeitherFasterNorSmallerStaysFloat) {
   EXPECT_FALSE(done(1.03, 0.9).is_float_model) << "smaller";
   EXPECT_FALSE(done(0, 1).is_float_model) << "without times nothing is known";
   EXPECT_TRUE(done(0.5, 0.25).is_float_model) << "slower in every part";
+}
+
+TEST(Finish, OfTheFirstSampleAndTheLongestTheOneCountsThatGainsLess) {
+  const Module model = chain("good");
+  const BackendConfig backend = backend_config("x86");
+  std::vector<Sample> data = samples();
+  data[2] = {torch::randn({64, 6})};
+  const auto ratio = [&](double of_short, double of_long) {
+    const FinishTask task{
+        .model = model,
+        .backend = backend,
+        .mapping = mapping(),
+        .calibrated = [&](const QConfigMapping& wanted) { return calibrated(model, wanted); },
+        .samples = data,
+        .times = true,
+        .timer =
+            [&](const Sample& sample, const Module&, const Module&, const LatencyOptions&) {
+              return comparison(sample[0].toTensor().size(0) == 64 ? of_long : of_short);
+            }};
+    return detail::finish(task).latency->ratio;
+  };
+  EXPECT_EQ(ratio(3, 0.5), 0.5);
+  EXPECT_EQ(ratio(0.5, 3), 0.5);
 }
 
 /// A layer that shrinks, and one that adds int8 weights to a table that the model also looks rows up in.
