@@ -10,7 +10,7 @@
 #include "backends/kernels/costs.h"
 #include "benchmarks/kernels/stopwatch.h"
 
-/// The cells of the table of costs (backends/kernels/costs.h), each with what stands behind it.
+/// The cells of the table of costs (backends/kernels/costs.h), each with what it stands for.
 namespace tsq::benchmarks {
 
 /// Where a cell is measured. The engine is set.

@@ -1,4 +1,4 @@
-// Measures what stands behind each cell of the table of costs (backends/kernels/costs.h) on this machine, and
+// Measures what each cell of the table of costs stands for (backends/kernels/costs.h) on this machine, and
 // compares it with the table that is compiled in.
 //   tsq_kernel_costs
 //   tsq_kernel_costs --engine x86 --cell to_dequantize --json costs.json
@@ -167,7 +167,7 @@ int run(int argc, char** argv) {
   for (const Cell& cell : cost_cells()) all_cells.emplace_back(cell.name);
   constexpr auto known = known_engines();
   const std::vector<std::string> all_engines(known.begin(), known.end());
-  CLI::App app("Measures what stands behind each cell of the table of costs, and compares.");
+  CLI::App app("Measures what each cell of the table of costs stands for, and compares.");
   app.add_option("--engine", options.engines, "engines to measure (default: all)")
       ->check(CLI::IsMember(all_engines));
   app.add_option("--cell", options.cells, "cells to measure (default: all)")->check(CLI::IsMember(all_cells));

@@ -1,4 +1,4 @@
-"""tsq beside its peers, in one run: the program behind `run`, in the environment of the peers.
+"""tsq beside its peers, in one run: the program that `run` starts, in the environment of the peers.
 
   compare.py                                              the networks of the benchmark
   compare.py model.pt --data data.pt --test test.pt       a TorchScript file of yours
