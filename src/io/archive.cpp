@@ -91,7 +91,7 @@ Error not_torchscript(const std::string& path, const std::exception& exception) 
   }
   if (const std::string name = missing_name(without_stack(exception)); !name.empty()) {
     return Error(ErrorCode::BadModel, fmt::format("'{}' needs {}, which no loaded library has", path, name),
-                 "name the library that has it with --library, or load it by tsq::load_library");
+                 "load the library that has it first, by tsq::load_library or the command's --library");
   }
   if (const io::FileKind kind = io::kind_of_file(path); !kind.what.empty())
     return Error(ErrorCode::BadModel, fmt::format("'{}' is not a TorchScript file but {}", path, kind.what),

@@ -31,8 +31,8 @@ void load_runtime() {
   if (reason.empty()) return;
   throw Error(ErrorCode::Unsupported, fmt::format("fused programs need {}: {}", kRuntimeLibrary, reason),
               "link tsq::runtime, install it beside the program or in the folder lib beside that, or load it "
-              "before (--library; "
-              "tsq::load_library); scripts/setup.sh installs the oneDNN that it is built with");
+              "first, by tsq::load_library or the command's --library; scripts/setup.sh installs the oneDNN "
+              "that it is built with");
 }
 
 void load_runtime_for(const std::string& path) {
