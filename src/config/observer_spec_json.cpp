@@ -44,13 +44,28 @@ void write_optional(nlohmann::json& dict, const char* key, const std::optional<c
   if (value) dict[key] = qscheme_name(*value);
 }
 
+/// Of PyTorch's classes without their package.
+std::string class_name(const JsonValue& at) {
+  const std::string& name = at.string();
+  return name.starts_with("torch.ao.quantization.") ? name.substr(name.rfind('.') + 1) : name;
+}
+
+/// The class alone, or with its arguments. That of a fake quantize module may have arguments of its own.
+ObserverSpec read_classes(const JsonValue& at) {
+  if (at.is_string()) return {.observer = class_name(at)};
+  at.expect_object("observer", kSpecKeys);
+  ObserverSpec spec;
+  const bool is_fake_quantize = at.has("fake_quantize");
+  if (at.has("observer") || !is_fake_quantize) spec = read_classes(at.at("observer"));
+  if (is_fake_quantize) spec.fake_quantize = class_name(at.at("fake_quantize"));
+  visit_arguments(spec, [&](const char* key, auto& value) { read_optional(at, key, value); });
+  return spec;
+}
+
 }  // namespace
 
 ObserverSpec read_observer_spec(const JsonValue& at) {
-  at.expect_object("observer", kSpecKeys);
-  ObserverSpec spec;
-  if (at.has("fake_quantize")) spec.fake_quantize = at.at("fake_quantize").string();
-  if (at.has("observer") || spec.fake_quantize.empty()) spec.observer = at.at("observer").string();
+  ObserverSpec spec = read_classes(at);
   // PyTorch's QConfigs hold modules that observe: observers, or fake quantize modules with observers in them.
   if (!observer_of_fake_quantize(spec.observer).empty())
     spec.fake_quantize = std::exchange(spec.observer, {});
@@ -58,7 +73,6 @@ ObserverSpec read_observer_spec(const JsonValue& at) {
     const std::string_view own = observer_of_fake_quantize(spec.fake_quantize);
     spec.observer = own.empty() ? observer_classes::kMovingAverageMinMax : own;
   }
-  visit_arguments(spec, [&](const char* key, auto& value) { read_optional(at, key, value); });
   with_path(at, [&] { return resolve(spec); });
   return spec;
 }

@@ -145,6 +145,12 @@ QConfig embedding_weight_only_qconfig(int bits) {
 
 QConfig read_qconfig(const JsonValue& at) {
   if (at.is_string()) return with_path(at, [&] { return qconfig(at.string()); });
+  if (at.is_array()) {  // as Python's JSON writes the named tuple
+    const std::vector<JsonValue> both = at.elements("observers");
+    if (both.size() != 2)
+      at.fail(fmt::format("a list of {} is no QConfig", both.size()), "give [activation, weight]");
+    return {read_observer_spec(both[0]), read_observer_spec(both[1])};
+  }
   at.expect_object("QConfig", kQConfigKeys);
   return {read_observer_spec(at.at("activation")), read_observer_spec(at.at("weight"))};
 }

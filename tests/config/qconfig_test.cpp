@@ -60,6 +60,21 @@ TEST(QConfig, ANameStandsForANamedOneInJson) {
   EXPECT_EQ(QConfig::from_dict("default_qconfig"), qconfig("default_qconfig"));
 }
 
+TEST(QConfig, IsReadAsPythonsJsonWritesTheNamedTuple) {
+  const json both = json::parse(R"([
+      "torch.ao.quantization.observer.MinMaxObserver",
+      {"fake_quantize": "torch.ao.quantization.fake_quantize.FakeQuantize", "dtype": "torch.qint8",
+       "observer": {"observer": "torch.ao.quantization.observer.MinMaxObserver", "reduce_range": true,
+                    "dtype": "torch.quint8"}}])");
+  EXPECT_EQ(QConfig::from_dict(both), (QConfig{.activation = {.observer = "MinMaxObserver"},
+                                               .weight = {.observer = "MinMaxObserver",
+                                                          .fake_quantize = "FakeQuantize",
+                                                          .dtype = c10::kQInt8,
+                                                          .reduce_range = true}}));
+  expect_error("a list of 1 is no QConfig; give [activation, weight]",
+               [] { QConfig::from_dict(json::array({"MinMaxObserver"})); });
+}
+
 TEST(QConfig, NeedsBothSides) {
   expect_error("the key 'weight' is missing", [] {
     QConfig::from_dict({{"activation", {{"observer", "MinMaxObserver"}}}});

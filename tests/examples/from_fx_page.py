@@ -15,6 +15,9 @@ from pathlib import Path
 import torch
 import torch.ao.quantization.backend_config.utils
 from torch.ao.quantization import (
+    FakeQuantize,
+    MinMaxObserver,
+    QConfig,
     QConfigMapping,
     default_dynamic_qconfig,
     get_default_qat_qconfig_mapping,
@@ -53,7 +56,8 @@ def main(root: Path, program: Path, model: Path, data: Path) -> None:
     }
     own = QConfigMapping().set_object_type(torch.nn.Linear, default_dynamic_qconfig).set_object_type("reshape", None)
     own.set_module_name("middle", None).set_module_name_regex("cl.*", None).set_module_name_object_type_order("", torch.relu, 0, None)
-    others = [get_default_qat_qconfig_mapping("x86", version) for version in (0, 1)] + [own]
+    bare = QConfigMapping().set_global(QConfig(MinMaxObserver, FakeQuantize.with_args(observer=MinMaxObserver.with_args(reduce_range=False))))
+    others = [get_default_qat_qconfig_mapping("x86", version) for version in (0, 1)] + [bare, own]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
 
