@@ -114,11 +114,11 @@ ir::Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite
   const bool is_apart = fault_of(use, kernels::Precaution::PackForEachCall) != nullptr;
   const bool when_loaded = fault_of(use, kernels::Precaution::PackWhenLoaded) != nullptr;
   const std::string call = is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string();
-  // oneDNN's packed params keep what their first call has set up, which a kernel of the other kind crashes
-  // on.
+  // oneDNN's packed params keep what their first call has set up, by the ranges that it is given: a kernel
+  // that is given none crashes on that of another, or computes its ReLU.
   const bool finds_range = site.kernel.find("_dynamic") != std::string_view::npos;
   const auto key = fmt::format("{} {} {} {}", key_of(weighted, site.prepack, call), site.input_has_zero_point,
-                               site.zero_columns, finds_range);
+                               site.zero_columns, finds_range ? site.kernel : "");
   const auto [found, is_new] = model_.packed_names.try_emplace(key);
   if (is_new) {
     found->second = unique_name(site.path);

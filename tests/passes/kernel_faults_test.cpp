@@ -564,6 +564,31 @@ TEST(KernelFaults, RecurrentLayersOfOneDnnTakeABatchWithoutSamples) {
   }
 }
 
+/// oneDNN's packed params keep the ReLU of their first call.
+TEST(KernelFaults, OneLayerWithAndWithoutAReluHasPackedParamsForEach) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(7);
+  Module model = testing::user_module("Twice");
+  model.register_module("a", testing::linear(8, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  return self.a.forward(x), torch.relu(self.a.forward(x)), self.a.forward(x * 2.0)\n");
+  model.eval();
+  const at::Tensor x = torch::randn({4, 8});
+  const auto expected = model.forward({x}).toTuple()->elements().vec();
+  for (const std::string engine : {"onednn", "x86"}) {
+    const BackendConfig backend =
+        mode_backend_config(QuantizeMode::Dynamic, Recipe::Best, backend_config(engine));
+    Prepared prepared =
+        prepare(model, mode_qconfig_mapping(QuantizeMode::Dynamic, Recipe::Best, engine), backend);
+    Module result = convert(prepared, backend);
+    const EngineHold hold(engine_of(backend));
+    const auto got = result.forward({x}).toTuple()->elements().vec();
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_TRUE(got[i].toTensor().allclose(expected[i].toTensor(), 0.1, 0.1)) << engine << i;
+  }
+}
+
 TEST(KernelFaults, AModelKeepsTheDimensionsOfEmptyTensorsOnOneDnn) {
   const at::NoGradGuard no_grad;
   torch::manual_seed(5);
