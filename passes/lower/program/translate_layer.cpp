@@ -73,7 +73,8 @@ std::optional<int> write_layer(ProgramBuilder& program, std::string_view type, c
                                            : Kind::Convolution,
                       .inputs = {input}};
   const bool rounds_to_floats = weighted.weight_qparams && !c10::isQIntType(weighted.weight_qparams->dtype);
-  if (weighted.weight.scalar_type() != at::kFloat || rounds_to_floats) return std::nullopt;
+  const bool has_groups = weighted.group_size > 0;  // of columns: a kernel of LibTorch's reads these
+  if (weighted.weight.scalar_type() != at::kFloat || rounds_to_floats || has_groups) return std::nullopt;
   set_weight(program, operation, weighted, runtime::is_int8(program.dtype_of(input)));
   if (!is_linear) {
     operation.stride = weighted.stride;
