@@ -51,7 +51,7 @@ std::vector<at::Tensor> outputs_of(const json& program, const std::vector<at::Te
 
 /// Codes as the numbers that they stand for.
 at::Tensor with_meaning(const at::Tensor& tensor, const json& value) {
-  if (value["dtype"] == "f32") return tensor;
+  if (value["dtype"] != "u8" && value["dtype"] != "s8") return tensor;
   return at::_make_per_tensor_quantized_tensor(tensor.contiguous(), value.value("scale", 1.0),
                                                value.value("zero_point", int64_t{0}));
 }

@@ -183,6 +183,30 @@ TEST(ComparedRows, OfStockAndFusedFilesHaveTheSameNamesAndNoneIsWorseThanItsRoun
     EXPECT_TRUE(layers[0].contains(layer)) << layer;
 }
 
+TEST(ComparedRows, OfAProgramThatLooksWordsUpAreThoseOfItsLayers) {
+  torch::manual_seed(13);
+  Module model = testing::user_module("Words");
+  model.register_parameter("table", torch::randn({50, 32}), false);
+  model.register_module("first", testing::linear(32, 64));
+  model.register_module("head", testing::linear(64, 32));
+  model.define(
+      "def forward(self, words):\n"
+      "  return self.head.forward(torch.relu(self.first.forward(torch.embedding(self.table, words))))\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randint(50, {2, 9}, at::kLong)});
+  const BackendConfig backend =
+      mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.target = LoweringTarget::Fused});
+  calibrate(prepared, samples);
+  const ComparedLayers compared = compare_layers(model, convert(prepared, backend).module(), samples);
+  for (const std::string layer : {"first", "head"}) {
+    const auto row = std::ranges::find(compared.rows, layer, &LayerComparison::layer);
+    ASSERT_NE(row, compared.rows.end()) << layer;
+    EXPECT_GT(row->sqnr_db, 20) << layer;
+  }
+}
+
 TEST(ComparedRows, HaveTheSameNamesAfterAModelHasRun) {
   torch::manual_seed(12);
   Module model = with_a_relu_called_twice();
