@@ -40,6 +40,8 @@ struct Decision {
   bool on_tensors{true};  ///< false for operators on sizes, numbers and lists, which have nothing to quantize
   /// Multiply-accumulates of one run on a sample; none when they were not measured.
   std::optional<int64_t> macs{};
+  /// Of the multiply-accumulates of a quantized operator those that stay float: of an LSTM's first layer.
+  double float_share{0};
   std::optional<double> seconds{};  ///< time of the float operator in one run; none when it was not measured
 };
 

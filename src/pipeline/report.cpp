@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <tsq/report.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace tsq {
@@ -56,6 +57,7 @@ nlohmann::json entry_json(const Decision& decision) {
     if (!value.empty() && value != "") entry[key] = value;
   }
   if (decision.macs) entry["macs"] = *decision.macs;
+  if (decision.float_share > 0) entry["float_share"] = decision.float_share;
   if (decision.seconds) entry["seconds"] = *decision.seconds;
   return entry;
 }
@@ -94,7 +96,7 @@ Totals totals(const Report& report) {
       sums.macs += *decision.macs;
       if (decision.quantized)
         (decision.weights.empty() ? sums.int8_macs : sums.small_weight_macs[decision.weights]) +=
-            *decision.macs;
+            std::llround(static_cast<double>(*decision.macs) * (1 - decision.float_share));
     }
     if (decision.seconds) {
       sums.has_seconds = true;
