@@ -47,6 +47,7 @@ json to_json(const ModelFile& model, const ModelFacts& facts, const json& metada
           {"methods", facts.methods},
           {"parameters", to_json(facts.parameters)},
           {"buffers", to_json(facts.buffers)},
+          {"other_tensors", to_json(facts.other_tensors)},
           {"packed_weights", to_json(facts.packed_weights)},
           {"programs", to_json(facts.programs)},
           {"operators", facts.operators},
@@ -118,6 +119,8 @@ std::string text_of(const ModelFile& model, const ModelFacts& facts, const json&
   for (const std::string& method : facts.methods) text += fmt::format("  {}\n", method);
   text += fmt::format("contents\n  {}\n  {}\n", amount_text(facts.parameters, "parameters"),
                       amount_text(facts.buffers, "buffers"));
+  if (facts.other_tensors.count > 0)
+    text += fmt::format("  {}\n", amount_text(facts.other_tensors, "other tensors"));
   if (facts.packed_weights.count > 0)
     text += fmt::format("  {}\n", amount_text(facts.packed_weights, "packed weights and biases"));
   text += programs_text(facts.programs);

@@ -51,6 +51,7 @@ void add_packed(Amount& amount, const at::IValue& value);
 /// The packed weights inside of a saved state.
 void add_packed_of_state(Amount& amount, const at::IValue& state) {
   if (state.isObject()) return add_packed(amount, state);
+  if (state.isTensor()) return add(amount, state.toTensor());
   if (state.isTuple()) {
     for (const at::IValue& element : state.toTupleRef().elements()) add_packed_of_state(amount, element);
   } else if (state.isList()) {
@@ -79,7 +80,8 @@ void add_packed(Amount& amount, const at::IValue& value) {
   if (type.ends_with("LinearPackedParamsBase")) return add_unpacked<LinearPackedParamsBase>(amount, value);
   if (type.ends_with("Conv2dPackedParamsBase")) return add_unpacked<ConvPackedParamsBase<2>>(amount, value);
   if (type.ends_with("Conv3dPackedParamsBase")) return add_unpacked<ConvPackedParamsBase<3>>(amount, value);
-  if (type.ends_with("rnn.CellParamsBase")) add_packed_of_state(amount, call_method(value, "__getstate__"));
+  if (type.ends_with("rnn.CellParamsBase") || type.ends_with("EmbeddingPackedParamsBase"))
+    add_packed_of_state(amount, call_method(value, "__getstate__"));
 }
 
 void count_operators(const torch::jit::Block& block, std::map<std::string, std::size_t>& counts) {
@@ -164,6 +166,9 @@ void count_attributes(const torch::jit::Module& module, ModelFacts& facts) {
     if (parameters.insert(buffer.unsafeGetTensorImpl()).second) add(facts.buffers, buffer);
   }
   for (const auto& attribute : module.named_attributes()) {
+    const bool is_other = attribute.value.isTensor() &&
+                          parameters.insert(attribute.value.toTensor().unsafeGetTensorImpl()).second;
+    if (is_other) add(facts.other_tensors, attribute.value.toTensor());
     if (!attribute.value.isObject() || attribute.value.isModule()) continue;
     if (attribute.value.type()->annotation_str().ends_with(kProgramClass)) {
       add_program(facts.programs, attribute.value);

@@ -36,6 +36,7 @@ struct ModelFacts {
   std::vector<std::string> methods{};  ///< signatures
   Amount parameters{};
   Amount buffers{};
+  Amount other_tensors{};   ///< neither: rows of an embedding, the float weights of a recurrent layer
   Amount packed_weights{};  ///< weights within packed parameters of quantized operators
   ProgramFacts programs{};
   std::map<std::string, std::size_t>
