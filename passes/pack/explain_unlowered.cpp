@@ -57,6 +57,8 @@ std::vector<Node*> readers_of(const Model& model, const Value* value) {
   return readers;
 }
 
+const c10::Symbol kRunProgram = c10::Symbol::fromQualString("tsq::run");
+
 /// "torch.nn.SiLU ('block.act')", "aten::cat ('z')".
 std::string name_with_place(const Model& model, const Node* node) {
   const Decision* decision = ir::decision_of(model, node);
@@ -141,6 +143,9 @@ Explanation of_float_input(const Model& model, const Node* reader, const Value* 
   }
   if (!operators::is_operator(model, maker))
     return {"it reads a float value from a list, a tuple or a dict", "leave it float"};
+  if (maker->kind() == kRunProgram)
+    return {"it reads what a fused program returns in float",
+            "nothing: a program returns bytes only to kernels that read them"};
   const std::string name = name_with_place(model, maker);
   if (ir::is_standalone(model, maker)) {
     return {fmt::format("it reads the result of the standalone module {}, which leaves it in float", name),

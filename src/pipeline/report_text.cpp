@@ -24,7 +24,7 @@ std::string summary_text(const Totals& sums) {
   if (sums.without_tensors > 0)
     text += fmt::format("; {} more compute sizes and numbers only", sums.without_tensors);
   text += '\n';
-  if (sums.has_macs) {
+  if (sums.has_macs && sums.macs > 0) {
     text += sums.macs_text(
                 fmt::format("{:.2f} million multiply-accumulates", static_cast<double>(sums.macs) / 1e6)) +
             "\n";

@@ -66,7 +66,7 @@ constexpr const char* kDecisionsRemedy =
     "--min-agreement 0.99 (goal.min_agreement) leaves the layers float that decide";
 
 /// Whether decisions go wrong in an output for more than a few near ties, by what so many rows can tell.
-std::optional<Remark> remark_on(const OutputTrial& output) {
+std::optional<Remark> remark_on(const OutputTrial& output, const char* by_whom) {
   // What a search by a score of one's own allows (QuantizeGoal::max_drop).
   constexpr double kManyLost = 0.01;
   // A tie takes a step of the output that is larger than the margin of a clear decision. One such row in 20
@@ -79,25 +79,26 @@ std::optional<Remark> remark_on(const OutputTrial& output) {
   if (clear.rows > 0 && wilson_95(clear.tied, clear.rows).low > kManyTies)
     return Remark{.kind = RemarkKind::TiedDecisions,
                   .figure = share(clear.tied, clear),
-                  .text = output.name,
+                  .text = output.name + by_whom,
                   .remedy = kDecisionsRemedy};
   const Decisions& all = output.decisions.all;
   if (!is_more_than(all.lost(), all.rows, kManyLost)) return std::nullopt;
-  return Remark{
-      .kind = RemarkKind::OtherDecisions,
-      .figure = share(all.lost(), all),
-      .text = fmt::format("{} of {} of {}, {} of them ties", all.lost(), all.rows, output.name, all.tied),
-      .remedy = kDecisionsRemedy};
+  return Remark{.kind = RemarkKind::OtherDecisions,
+                .figure = share(all.lost(), all),
+                .text = fmt::format("{} of {} of {}, {} of them ties{}", all.lost(), all.rows, output.name,
+                                    all.tied, by_whom),
+                .remedy = kDecisionsRemedy};
 }
 
 /// Of outputs whose decisions go wrong in one of the trials, the first that shows it.
 std::vector<Remark> remarks_on_decisions(const Quantized& quantized) {
   std::vector<Remark> remarks;
   for (const OutputTrial& output : quantized.trial.outputs) {
-    std::optional<Remark> remark = remark_on(output);
+    std::optional<Remark> remark = remark_on(output, "");
     if (!remark && quantized.unseen) {
       const auto unseen = std::ranges::find(quantized.unseen->outputs, output.name, &OutputTrial::name);
-      if (unseen != quantized.unseen->outputs.end()) remark = remark_on(*unseen);
+      if (unseen != quantized.unseen->outputs.end())
+        remark = remark_on(*unseen, ", by a model calibrated on other samples");
     }
     if (remark) remarks.push_back(*std::move(remark));
   }
@@ -153,7 +154,8 @@ std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes
   } else if (is_hardly_quantized(sums)) {
     warnings.push_back({.kind = RemarkKind::HardlyQuantized,
                         .figure = sums.quantized_macs_share(),
-                        .remedy = "'tsq explain' says what to change"});
+                        .remedy = quantized.goal ? "a lower goal leaves fewer layers float"
+                                                 : "'tsq explain' says what to change"});
   }
   return warnings;
 }

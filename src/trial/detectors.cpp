@@ -249,7 +249,7 @@ std::string Finding::to_text() const {
 
 std::string Finding::advice() const {
   if (!advises_qconfig) return "equalize its input with its weight";
-  if (!qconfig) return "leave it float, or quantize with recipe best, which moves outliers to the weights";
+  if (!qconfig) return "leave it float; recipe best, where it can, moves outliers to the weights";
   return detector == Detector::Dynamic ? "find the range of its input when it runs"
                                        : "one scale for each channel of its weight";
 }

@@ -137,7 +137,9 @@ std::string saturation_text(const Report& report) {
   lines.resize(lines.size() - more);
   if (more > 0) lines.push_back(fmt::format("… and {} more; --report lists all", more));
   if (safe > 0)
-    lines.push_back(fmt::format("the 16-bit sums of {} layer{} cannot overflow", safe, safe == 1 ? "" : "s"));
+    lines.push_back(lines.empty()
+                        ? "no layer's 16-bit sums can overflow"
+                        : fmt::format("those of {} other layer{} cannot", safe, safe == 1 ? "" : "s"));
   std::string text;
   for (const std::string& line : lines)
     text += fmt::format("  {:<10} {}\n", text.empty() ? "saturation" : "", line);
