@@ -363,7 +363,8 @@ FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples,
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const auto call = [&] { return own.get_method("forward")(copy_of(samples_[i])); };
     const at::IValue result = run(call, i, kFloat);
-    wanted_.push_back(values_of(result));
+    // It may be a part of the state, which the next call changes.
+    wanted_.push_back(values_of(keeps_state_ ? result.deepcopy() : result));
     if (i == 0) names_ = mapped(tensors_of(result), &std::pair<std::string, at::Tensor>::first);
   }
   if (wanted_.front().empty())

@@ -152,7 +152,9 @@ bool Referee::has_free_shapes() const {
 
 at::IValue Referee::right(const Sample& sample, std::string_view kind, std::size_t index) const {
   try {
-    return run(model_, engine_, sample, /*optimized=*/false);
+    const at::IValue result = run(model_, engine_, sample, /*optimized=*/false);
+    // It may be a part of the state, which the next call changes.
+    return keeps_state() ? result.deepcopy() : result;
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     throw Error(ErrorCode::BadData,

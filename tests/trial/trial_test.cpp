@@ -99,6 +99,21 @@ TEST(Trial, ModelsThatWriteIntoTheirArgumentsSeeTheSameSample) {
   EXPECT_TRUE(torch::equal(data[0][0].toTensor(), before));
 }
 
+Module running_mean(const std::string& name, const std::string& momentum) {
+  Module model = testing::user_module(name);
+  model.register_buffer("mean", torch::zeros({8}));
+  model.define("def forward(self, x):\n  return self.mean.mul_(0.5).add_(x * " + momentum + ")\n");
+  model.eval();
+  return model;
+}
+
+TEST(Trial, StateThatIsReturnedCountsAsItWasReturned) {
+  const Module model = running_mean("A", "0.5");
+  EXPECT_TRUE(std::isinf(tried(model, model, samples({8, 8, 8})).sqnr_db.value()));
+  const Trial trial = tried(model, running_mean("B", "0.505"), samples({8, 8, 8, 8, 8, 8, 8, 8}));
+  EXPECT_NEAR(trial.sqnr_db.value(), 40, 2);
+}
+
 TEST(Trial, LengthsAreFreeOnlyWhereValuesDecideThem) {
   const Module selects = defined("A", "  return x[x > 0.]\n");
   EXPECT_FALSE(tried(selects, defined("B", "  return x[x > 1.]\n"), samples({32})).fault.has_value());
