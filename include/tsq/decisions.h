@@ -12,7 +12,7 @@ namespace tsq {
 
 /// What a model decides by its scores. Along one dimension of an output, whatever its rank, classes are
 /// numbered: each row of scores along it is one decision, for the class with the largest. Each number of a
-/// sigmoid is a decision by itself: yes from one half on.
+/// sigmoid is a decision by itself: yes from one half on. So is each of a model that returns labels alone.
 
 /// Why the numbers of an output count as scores.
 enum class ScoresBy {
@@ -24,8 +24,9 @@ enum class ScoresBy {
   Probabilities,  ///< all rows are positive and add up to one
   Rows,           ///< they are rows of a layer's outputs, and have nothing of coordinates
   Named,          ///< the user says so
+  Labels,         ///< they are no scores but what was decided: places of the largest numbers, or a comparison
 };
-/// "nothing", "softmax", "log_softmax", "sigmoid", "compared", "probabilities", "rows", "named".
+/// "nothing", "softmax", "log_softmax", "sigmoid", "compared", "probabilities", "rows", "named", "labels".
 std::string_view to_string(ScoresBy by);
 
 /// An output whose numbers the user calls scores.
@@ -54,11 +55,11 @@ struct Decisions {
 struct JudgedDecisions {
   ScoresBy by{ScoresBy::Nothing};
   std::optional<int64_t>
-      dim{};  ///< along which classes are numbered; none: of a sigmoid, and where not judged
+      dim{};  ///< along which classes are numbered; none: of a sigmoid, of labels, and where not judged
   Decisions all{};
   /// Those in which the wanted class has nine tenths of the probability or more (of a sigmoid: the answer):
-  /// they are no near ties. Scores are taken as probabilities where none is negative and each row adds up to
-  /// one, else as logits, whose softmax is.
+  /// they are no near ties. Labels do not tell: none is. Scores are taken as probabilities where none is
+  /// negative and each row adds up to one, else as logits, whose softmax is.
   Decisions clear{};
   /// Rows that are not counted: those that are the same in more than half of the sequences (the samples, or
   /// the entries along the first dimension of outputs of rank three), as padding is, and rows of equal

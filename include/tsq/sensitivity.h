@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -93,6 +94,7 @@ struct AccuracyGoal {
   /// The share of the outputs' power that the error may have, where the goal is such a share; none: it is
   /// found by halving.
   std::optional<double> error_budget{};
+  double of_float{std::numeric_limits<double>::infinity()};  ///< the score of the float model itself
 };
 
 /// SQNR of the worst output over the samples, or, where it is lower, the one that 19 of 20 further samples
@@ -125,16 +127,24 @@ struct GoalSearch {
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
+/// The score of a model that is prepared and calibrated again.
+struct ScoreAnew {
+  ScoreAnew(double value, bool all_float = false) : score(value), is_all_float(all_float) {}
+
+  double score;
+  bool is_all_float;  ///< nothing of it is quantized, whatever the mapping says: int8 gains nothing
+};
+
 struct GoalOptions {
   std::size_t ranking_samples{16};
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};
   /// The score of the model that is prepared and calibrated again with a mapping, on any samples. Where it is
   /// lower than the score of the model from the same calibration and misses the goal, more layers stay float.
-  std::function<double(const QConfigMapping&)> confirm{};
+  std::function<ScoreAnew(const QConfigMapping&)> confirm{};
   /// A milder score of such a model. Where all float alone is left, the one with the best score of `confirm`
   /// is made once more, and taken if this reaches the goal.
-  std::function<double(const QConfigMapping&)> settle{};
+  std::function<ScoreAnew(const QConfigMapping&)> settle{};
   std::function<void(const GoalTrial&)> on_trial{};  ///< called after each
   Progress on_ranking{};
 };

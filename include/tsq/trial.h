@@ -35,9 +35,9 @@ struct OutputTrial {
   /// 10 log10(power / power of the error) over all samples, in dB. The power is that of what varies: the mean
   /// over the samples is taken off, element by element; where shapes differ, or there is one sample, the mean
   /// over all rows or all elements. An output that is constant has its plain power. Nothing is taken off the
-  /// error: an offset counts.
-  double sqnr_db{0};
-  JudgedDecisions decisions{};  ///< whether its numbers are scores, and decide as float's
+  /// error: an offset counts. None of whole numbers.
+  std::optional<double> sqnr_db{};
+  JudgedDecisions decisions{};  ///< whether its numbers are scores or labels, and decide as float's
 
   /// {"name", "sqnr_db", "decisions": JudgedDecisions::to_json}.
   [[nodiscard]] nlohmann::json to_json() const;

@@ -77,6 +77,10 @@ constexpr std::array<std::string_view, 5> kWeighing{"aten::matmul", "aten::bmm",
                                                     "aten::einsum"};
 constexpr std::array<std::string_view, 6> kComparisons{"aten::eq", "aten::ne", "aten::lt",
                                                        "aten::le", "aten::gt", "aten::ge"};
+constexpr std::array<std::string_view, 3> kPlaces{"aten::argmax", "aten::argmin", "aten::argsort"};
+/// Their second result is where the numbers of the first were.
+constexpr std::array<std::string_view, 6> kWithPlaces{"aten::max",  "aten::min",  "aten::topk",
+                                                      "aten::sort", "aten::mode", "aten::kthvalue"};
 constexpr std::array<std::string_view, 8> kFills{"aten::zeros",     "aten::empty",      "aten::full",
                                                  "aten::ones",      "aten::zeros_like", "aten::empty_like",
                                                  "aten::new_zeros", "aten::new_empty"};
@@ -280,9 +284,16 @@ class Walk {
     return axis == kNone ? std::nullopt : std::optional(axis);
   }
 
+  static bool is_label(const Value* value) {
+    const std::string_view name = name_of(value->node());
+    return is_in(kPlaces, name) || is_in(kComparisons, name) ||
+           (is_in(kWithPlaces, name) && value->offset() == 1);
+  }
+
   /// What is known at a value, by its maker or its readers.
   [[nodiscard]] ScoreFact fact_of(const Spot& spot) const {
     const Node* node = spot.value->node();
+    if (is_label(spot.value) && !spot.is_computed) return {.maker = ScoreMaker::Labels};
     if (is_softmax(node)) {
       const bool is_logarithm = is_in(kLogSoftmax, name_of(node));
       const auto dim = integer(node, 1);

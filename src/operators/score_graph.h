@@ -22,6 +22,7 @@ enum class ScoreMaker : std::uint8_t {
   Sigmoid,
   Compared,   ///< whatever makes them: an argmax, a topk or a softmax reads them
   Attention,  ///< a softmax that is multiplied with values
+  Labels,     ///< an argmax or the like, or a comparison: what was decided
 };
 
 struct ScoreFact {

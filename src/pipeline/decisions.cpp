@@ -40,6 +40,8 @@ std::string_view origin_text(ScoresBy by) {
       return "rows of a layer's outputs";
     case ScoresBy::Named:
       return "rows that --decisions names";
+    case ScoresBy::Labels:
+      return "labels";
     case ScoresBy::Nothing:
       break;
   }
@@ -49,8 +51,8 @@ std::string_view origin_text(ScoresBy by) {
 }  // namespace
 
 std::string_view to_string(ScoresBy by) {
-  constexpr std::array<std::string_view, 8> kNames{"nothing",  "softmax",       "log_softmax", "sigmoid",
-                                                   "compared", "probabilities", "rows",        "named"};
+  constexpr std::array<std::string_view, 9> kNames{
+      "nothing", "softmax", "log_softmax", "sigmoid", "compared", "probabilities", "rows", "named", "labels"};
   return kNames.at(static_cast<std::size_t>(by));
 }
 
@@ -118,11 +120,13 @@ std::string JudgedDecisions::to_text() const {
   const std::string ties = all.tied > 0 ? fmt::format("; {} tied", all.tied) : "";
   const std::string rest =
       left_out > 0 ? fmt::format("; {} that most samples share not counted", left_out) : "";
-  return fmt::format(
-      "{} of {} as in float ({:.1f} %, of further ones {:.1f} to {:.1f} %{}), of the clear ones {} of {}; "
-      "{}{}",
-      all.agreed, all.rows, 100 * all.share(), 100 * further.low, 100 * further.high, ties, clear.agreed,
-      clear.rows, what, rest);
+  const std::string of_clear = clear.rows > 0
+                                   ? fmt::format(", of the clear ones {} of {}", clear.agreed, clear.rows)
+                               : by == ScoresBy::Labels ? ""
+                                                        : ", none of them clear in float";
+  return fmt::format("{} of {} as in float ({:.1f} %, of further ones {:.1f} to {:.1f} %{}){}; {}{}",
+                     all.agreed, all.rows, 100 * all.share(), 100 * further.low, 100 * further.high, ties,
+                     of_clear, what, rest);
 }
 
 namespace detail {
@@ -275,6 +279,17 @@ DecisionCounter::Rows DecisionCounter::answers(const at::Tensor& wanted, const a
           .counts = wanted.isnan().select(1, 0).logical_not()};
 }
 
+DecisionCounter::Rows DecisionCounter::labels(const at::Tensor& wanted, const at::Tensor& got) {
+  const at::Tensor agrees = (wanted == got).select(1, 0);
+  const at::Tensor none = at::zeros_like(agrees);
+  return {.agrees = agrees,
+          .ties = none,
+          .is_clear = none,
+          .is_decided = none,
+          .says_yes = none,
+          .counts = at::ones_like(agrees)};
+}
+
 DecisionCounter::Rows DecisionCounter::choices(const at::Tensor& wanted, const at::Tensor& got) {
   const at::Tensor right = scores_of(wanted);
   const at::Tensor largest = is_largest(right);
@@ -320,8 +335,10 @@ void DecisionCounter::add(const at::Tensor& wanted, const at::Tensor& got) {
     if (begin % length == 0) ++sequences_;
     const int64_t end = std::min(begin + most, begin - begin % length + length);
     const at::Tensor of_part = right.slice(0, begin, end);
-    Rows rows =
-        each ? answers(of_part, found.slice(0, begin, end)) : choices(of_part, found.slice(0, begin, end));
+    const at::Tensor of_found = found.slice(0, begin, end);
+    Rows rows = form_.by == ScoresBy::Labels ? labels(of_part, of_found)
+                : each                       ? answers(of_part, of_found)
+                                             : choices(of_part, of_found);
     for (at::Tensor* flags :
          {&rows.agrees, &rows.ties, &rows.is_clear, &rows.is_decided, &rows.says_yes, &rows.counts})
       *flags = flags->contiguous();
@@ -404,8 +421,15 @@ ScoreForm nothing(std::string reason) { return {.reason = std::move(reason)}; }
 
 ScoreForm OutputDecisions::form_of(const std::string& place, const at::Tensor& wanted) const {
   using operators::ScoreMaker;
-  if (wanted.dim() == 0) return nothing("it is one number");
   const operators::ScoreFact fact = graph_.of(place, wanted.dim());
+  const ScoreForm labels{.by = ScoresBy::Labels, .each_decides = true};
+  if (fact.maker == ScoreMaker::Labels) return labels;
+  const auto names_it = [&](const NamedDecisions& named) { return is_named(named, place); };
+  if (!wanted.is_floating_point())
+    return std::ranges::any_of(named_, names_it)
+               ? labels
+               : nothing("its whole numbers are no places of largest ones, and no comparison makes them");
+  if (wanted.dim() == 0) return nothing("it is one number");
   const auto by_dim = [&](ScoresBy by, std::optional<int64_t> dim) {
     if (!dim) return nothing("nothing tells along which dimension classes are numbered");
     return wanted.size(*dim) > 1 ? ScoreForm{.by = by, .dim = *dim} : nothing("its rows have one number");
@@ -444,6 +468,7 @@ ScoreForm OutputDecisions::form_of(const std::string& place, const at::Tensor& w
         return nothing(fmt::format("rows of {} may be points or boxes", wanted.size(*dim)));
       return by_dim(ScoresBy::Rows, dim);
     }
+    case ScoreMaker::Labels:
     case ScoreMaker::Unknown:
       break;
   }
@@ -453,7 +478,7 @@ ScoreForm OutputDecisions::form_of(const std::string& place, const at::Tensor& w
 }
 
 void OutputDecisions::add(const std::string& place, const at::Tensor& wanted, const at::Tensor& got) {
-  if (!wanted.defined() || !wanted.is_floating_point() || wanted.layout() != at::kStrided ||
+  if (!wanted.defined() || wanted.is_complex() || wanted.is_quantized() || wanted.layout() != at::kStrided ||
       wanted.numel() == 0 || wanted.sizes() != got.sizes())
     return;
   auto found = counters_.find(place);
@@ -464,7 +489,7 @@ void OutputDecisions::add(const std::string& place, const at::Tensor& wanted, co
 
 JudgedDecisions OutputDecisions::of(const std::string& place) const {
   const auto found = counters_.find(place);
-  return found == counters_.end() ? JudgedDecisions{.reason = "it holds no floating-point numbers"}
+  return found == counters_.end() ? JudgedDecisions{.reason = "it holds no real numbers"}
                                   : found->second.result();
 }
 

@@ -19,7 +19,7 @@ namespace tsq::detail {
 struct ScoreForm {
   ScoresBy by{ScoresBy::Nothing};
   int64_t dim{-1};           ///< along it classes are numbered
-  bool each_decides{false};  ///< every number is a decision: that of a sigmoid
+  bool each_decides{false};  ///< every number is a decision: that of a sigmoid, or a label
   std::string reason{};      ///< of ScoresBy::Nothing
 };
 
@@ -47,8 +47,9 @@ class DecisionCounter {
   };
   struct Rows;
 
-  /// The rows of a sigmoid, one number each, and those of classes.
+  /// The rows of a sigmoid and of labels, one number each, and those of classes.
   static Rows answers(const at::Tensor& wanted, const at::Tensor& got);
+  static Rows labels(const at::Tensor& wanted, const at::Tensor& got);
   Rows choices(const at::Tensor& wanted, const at::Tensor& got);
   void count_all(const Rows& rows);
   /// In the sequence that was begun last.
@@ -74,8 +75,8 @@ class OutputDecisions {
  public:
   explicit OutputDecisions(const torch::jit::Module& model, std::vector<NamedDecisions> named = {});
 
-  /// One sample's tensors at one place of the results, "output[1]". Tensors that hold no floating-point
-  /// numbers are passed over. Throws Error(BadConfig) for a dimension that the named output does not have.
+  /// One sample's tensors at one place of the results, "output[1]". Complex ones are passed over. Throws
+  /// Error(BadConfig) for a dimension that the named output does not have.
   void add(const std::string& place, const at::Tensor& wanted, const at::Tensor& got);
   [[nodiscard]] JudgedDecisions of(const std::string& place) const;
   /// Forgets what was counted.

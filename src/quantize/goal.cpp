@@ -24,7 +24,8 @@ AccuracyGoal goal_of(const GoalTask& task, const Prepared& prepared, std::span<c
   outcome.float_score = float_score;
   return {.measure = goal.measure,
           .at_least = float_score - goal.max_drop * std::abs(float_score),
-          .score = goal.score};
+          .score = goal.score,
+          .of_float = float_score};
 }
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }

@@ -20,9 +20,9 @@ struct GoalTask {
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};
   /// The score of the model that a mapping makes in the way of the result.
-  std::function<double(const QConfigMapping&, const AccuracyGoal&)> confirm{};
+  std::function<ScoreAnew(const QConfigMapping&, const AccuracyGoal&)> confirm{};
   /// GoalOptions::settle.
-  std::function<double(const QConfigMapping&, const AccuracyGoal&)> settle{};
+  std::function<ScoreAnew(const QConfigMapping&, const AccuracyGoal&)> settle{};
 };
 
 /// Throws Error(BadConfig) with the best that was reached when the goal is out of reach.

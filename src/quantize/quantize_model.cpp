@@ -193,7 +193,8 @@ void add_samples(const Trial& more, Trial& trial) {
       trial.outputs.push_back(output);
       continue;
     }
-    found->sqnr_db = pooled_db(found->sqnr_db, trial.samples, output.sqnr_db, more.samples);
+    if (found->sqnr_db && output.sqnr_db)
+      found->sqnr_db = pooled_db(*found->sqnr_db, trial.samples, *output.sqnr_db, more.samples);
     found->decisions.add(output.decisions);
   }
   trial.samples += more.samples;
@@ -242,10 +243,10 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
   std::optional<Finished> done;
   std::optional<Trial> unseen;
   LastPart last;
-  const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) {
+  const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) -> ScoreAnew {
     done = finished_with(inner, mapping, std::nullopt, /*seconds=*/0, &last);
     constexpr double kSame = std::numeric_limits<double>::infinity();
-    if (done->is_float_model) return kSame;
+    if (done->is_float_model) return {wanted.of_float, /*all_float=*/true};
     if (work.samples.others.empty()) return wanted.score(done->module);
     unseen = with_other_folds(inner, done->mapping, done->trial);
     if (unseen->fault) return -kSame;
@@ -253,9 +254,13 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
   };
   // A few samples, each with another model, have to be certain of 99 of 100 further ones; before all is
   // float, of 19 of 20, as more samples have to be.
+  bool is_settled = false;
   const auto settle = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) {
-    const double score = confirm(mapping, wanted);
-    return unseen && !unseen->fault ? unseen->expected_db().value_or(score) : score;
+    is_settled = true;
+    ScoreAnew found = confirm(mapping, wanted);
+    if (!found.is_all_float && unseen && !unseen->fault)
+      found.score = unseen->expected_db().value_or(found.score);
+    return found;
   };
   detail::GoalTask task{.model = work.model,
                         .goal = goal,
@@ -268,6 +273,7 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
                         .settle = settle};
   if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
   GoalOutcome outcome = detail::search_for_goal(task, prepared, work.events);
+  if (goal.min_sqnr && unseen && !is_settled) outcome.measure = "SQNR in dB of 99 of 100 samples";
   if (done->is_float_model) unseen.reset();
   if (!done->is_float_model) (unseen ? *unseen : done->trial).outside = last.left.share();
   // Entries of the search are nobody's mistake.
@@ -286,7 +292,7 @@ Result finished(const Work& work, const QuantizeGoal& goal) {
   if (is_too_good(work, result.done, last)) {
     Fold fold = detail::without_last_part(work.samples.calibration);
     fold.trial = detail::tried_samples(work.model, fold.trial);
-    result.unseen = Steps(work.events).run("hold back", [&](const Progress&) {
+    result.unseen = Steps(work.events).run("unseen", [&](const Progress&) {
       return unseen_trial(work, *last.earlier, fold);
     });
     if (result.unseen->fault) return {.done = std::move(result.done)};  // of a model that is not the result

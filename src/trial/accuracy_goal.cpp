@@ -39,6 +39,13 @@ double pooled_db(const Trial& trial) {
   return trial.sqnr_db.value_or(std::numeric_limits<double>::infinity());
 }
 
+/// Of labels; the largest of several outputs.
+double lost_share(const Trial& trial) {
+  double most = 0;
+  for (const OutputTrial& output : trial.outputs) most = std::max(most, 1 - output.decisions.all.share());
+  return most;
+}
+
 /// Power of the error over power of the output.
 double error_share(double db) { return std::pow(10, -db / 10); }
 
@@ -55,7 +62,7 @@ class Search {
 
   GoalSearch run() {
     bar_ = goal_.at_least;
-    bool is_reached = attempt("all int8", {}) || reach();
+    bool is_reached = attempt(candidates_.size() == 0 ? "all float" : "all int8", {}) || reach();
     // A model that is made anew may do worse than the one that the search saw.
     while (is_reached && options_.confirm && !confirmed()) is_reached = step_down();
     GoalSearch result{.reached = is_reached,
@@ -133,9 +140,11 @@ class Search {
     return false;
   }
 
-  void make_anew(const std::string& how, const std::function<double(const QConfigMapping&)>& score) {
-    score_ = score(mapping());
-    tell({.what = fmt::format("{}, {}", float_text(kept_), how),
+  void make_anew(const std::string& how, const std::function<ScoreAnew(const QConfigMapping&)>& score) {
+    const ScoreAnew made = score(mapping());
+    score_ = made.score;
+    if (made.is_all_float) kept_ = candidates_.all();
+    tell({.what = fmt::format("{}, {}", made.is_all_float ? "all float" : float_text(kept_), how),
           .float_layers = kept_.size(),
           .score = score_,
           .reached = score_ >= goal_.at_least});
@@ -169,8 +178,7 @@ class Search {
   void rank() {
     candidates_.count_work(samples_.front());
     const torch::jit::Module& model = detail::stage_of(prepared_).float_model;
-    referee_.emplace(model, engine_,
-                     detail::some_for(torchscript::keeps_state(model), samples_, options_.ranking_samples));
+    referee_.emplace(model, engine_, ranking_samples());
     groups_.emplace(candidates_, [&](const Indices& in_float) {
       if (options_.on_ranking) options_.on_ranking(++ranked_, most_runs());
       return error_with(in_float);
@@ -201,10 +209,19 @@ class Search {
     return *whole_;
   }
 
-  double error_of(const detail::Made& made) const {
+  std::vector<Sample> ranking_samples() const {
+    return detail::some_for(torchscript::keeps_state(detail::stage_of(prepared_).float_model), samples_,
+                            options_.ranking_samples);
+  }
+
+  double error_of(const detail::Made& made) {
     const Trial trial = referee_->judge(made.module);
     if (trial.fault) return std::numeric_limits<double>::infinity();
-    return trial.sqnr_db ? error_share(*trial.sqnr_db) : 0;
+    if (trial.sqnr_db || trial.outputs.empty()) return trial.sqnr_db ? error_share(*trial.sqnr_db) : 0;
+    if (!of_labels_)
+      of_labels_.emplace(detail::stage_of(prepared_).float_model, engine_, ranking_samples(),
+                         std::vector<Sample>(), detail::TrialExtent::All, std::vector<NamedDecisions>());
+    return lost_share(of_labels_->judge(made.module));
   }
 
   static std::string float_text(const Indices& kept) {
@@ -295,6 +312,7 @@ class Search {
   std::optional<Anew> best_anew_{};
   std::optional<Whole> whole_{};
   std::optional<Referee> referee_{};
+  std::optional<Referee> of_labels_{};  ///< compares them, where no output has an SQNR
   std::optional<LayerGroups> groups_{};
   std::vector<GoalTrial> trials_{};
   std::size_t ranked_{0};
@@ -318,6 +336,9 @@ AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples
                                                     detail::some_for(keeps_state, samples, kForTheSpread));
   const auto score = [unseen, seen, db](const torch::jit::Module& module) {
     Trial trial = unseen->judge(module);
+    if (!trial.fault && !trial.sqnr_db && !trial.outputs.empty())
+      throw Error(ErrorCode::BadModel, "no output holds floating-point numbers, so that none has an SQNR",
+                  "give the goal as --min-agreement (goal.min_agreement)");
     const double pooled = pooled_db(trial);
     if (pooled < db) return pooled;
     trial.calibrated_db = seen->judge(module).sample_db;
@@ -350,7 +371,7 @@ AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> sa
     throw Error(ErrorCode::BadModel, fmt::format("no output is judged as decisions ({})", reasons),
                 "name one by --decisions, or give the goal as an SQNR or by a program");
   };
-  return {.measure = "top-1 agreement", .at_least = fraction, .score = score};
+  return {.measure = "top-1 agreement", .at_least = fraction, .score = score, .of_float = 1};
 }
 
 GoalSearch reach_goal(const Prepared& prepared, const BackendConfig& backend, const AccuracyGoal& goal,

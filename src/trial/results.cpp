@@ -99,7 +99,10 @@ class ResultComparison {
     if (wanted.is_complex())
       return compare_numbers(at::view_as_real(wanted.resolve_conj()), at::view_as_real(got.resolve_conj()),
                              place);
-    if (!wanted.is_floating_point()) return std::nullopt;
+    if (!wanted.is_floating_point()) {
+      errors_.outputs.push_back({.place = place, .wanted = wanted.detach(), .got = got.detach()});
+      return std::nullopt;
+    }
     Fault found = compare_numbers(wanted, got, place);
     if (!found) errors_.outputs.back().got = got.detach();
     return found;
@@ -126,8 +129,9 @@ class ResultComparison {
 class OutputOfSamples {
  public:
   void add(std::size_t sample, const OutputError& output) {
+    if (!output.error) return;
     samples_.push_back(sample);
-    errors_.push_back(output.error);
+    errors_.push_back(*output.error);
     wanted_.push_back(output.wanted);
   }
   /// Shows more of what is wanted, not of the error.
@@ -135,6 +139,7 @@ class OutputOfSamples {
 
   /// Its figures; lowers the SQNR of each sample to that of this output.
   OutputTrial judge(const std::string& name, std::vector<std::optional<double>>& sample_db) const {
+    if (samples_.empty()) return {.name = name};
     const std::vector<double> powers = output_powers(wanted_);
     const double mean = std::accumulate(powers.begin(), powers.end(), 0.0) / std::max(1.0, count_of(wanted_));
     for (std::size_t i = 0; i < samples_.size(); ++i) {
@@ -194,7 +199,8 @@ void sum_up(std::span<const ResultErrors> samples, std::span<const ResultErrors>
   }
   for (const ResultErrors& more : beside) {
     for (const OutputError& each : more.outputs) {
-      if (OutputOfSamples* output = outputs.find(each.place)) output->add_beside(each);
+      OutputOfSamples* output = each.error ? outputs.find(each.place) : nullptr;
+      if (output != nullptr) output->add_beside(each);
     }
   }
   std::vector<std::optional<double>> sample_db(samples.size());

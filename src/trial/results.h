@@ -11,12 +11,12 @@
 
 namespace tsq::detail {
 
-/// The floating-point numbers at one place of a result, and how far another result is from them.
+/// The numbers at one place of a result, and how far another result is from them.
 struct OutputError {
-  std::string place{};  ///< "output", "output[1]", "output['logits']"
-  at::Tensor wanted{};  ///< the numbers that are right
-  at::Tensor got{};     ///< the others; none of complex numbers
-  double error{0};      ///< power of the difference
+  std::string place{};            ///< "output", "output[1]", "output['logits']"
+  at::Tensor wanted{};            ///< the numbers that are right
+  at::Tensor got{};               ///< the others; none of complex numbers
+  std::optional<double> error{};  ///< power of the difference; none of whole numbers
 };
 
 /// All outputs of a result, in order.

@@ -310,8 +310,11 @@ std::string_view to_string(FaultKind kind) {
 }
 
 const OutputTrial* Trial::worst_output() const {
-  const auto worst = std::ranges::min_element(outputs, {}, &OutputTrial::sqnr_db);
-  return worst == outputs.end() ? nullptr : &*worst;
+  const OutputTrial* worst = nullptr;
+  for (const OutputTrial& output : outputs) {
+    if (output.sqnr_db && (worst == nullptr || *output.sqnr_db < *worst->sqnr_db)) worst = &output;
+  }
+  return worst;
 }
 
 std::optional<double> Trial::expected_db() const {

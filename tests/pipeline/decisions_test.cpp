@@ -109,6 +109,34 @@ TEST(Decisions, AnArgmaxOrATopkTells) {
                    .is_judged());
 }
 
+TEST(Decisions, LabelsAreComparedOneByOne) {
+  const Tensor wanted = torch::tensor({3, 1, 4, 1}, at::kLong);
+  const Tensor got = torch::tensor({3, 1, 2, 1}, at::kLong);
+  for (const std::string labels : {"argmax(y, -1)", "max(y, -1)[1]", "topk(y, 1, -1)[1].squeeze(-1)"}) {
+    const std::string forward =
+        "def forward(self, x):\n  y = self.linear.forward(x)\n  return torch." + labels + "\n";
+    const JudgedDecisions found = judged(model_of(forward), {{wanted, got}, {wanted, wanted}});
+    EXPECT_EQ(found.by, ScoresBy::Labels) << labels;
+    EXPECT_EQ(found.all.rows, 8U);
+    EXPECT_EQ(found.all.agreed, 7U);
+    EXPECT_EQ(found.clear.rows, 0U);
+    EXPECT_THAT(found.to_text(), HasSubstr("7 of 8 as in float"));
+    EXPECT_THAT(found.to_text(), Not(HasSubstr("clear")));
+  }
+  const JudgedDecisions mask =
+      judged(model_of("def forward(self, x):\n  return torch.sigmoid(self.linear.forward(x)) > 0.5\n"),
+             {{torch::tensor({true, false}), torch::tensor({true, true})}});
+  EXPECT_EQ(mask.by, ScoresBy::Labels);
+  EXPECT_EQ(mask.all.agreed, 1U);
+}
+
+TEST(Decisions, OtherWholeNumbersAreLabelsOnlyWhereTheUserSaysSo) {
+  const Tensor lengths = torch::tensor({3, 1}, at::kLong);
+  const Module model = model_of("def forward(self, x):\n  return x.size(0) * x.long()\n");
+  EXPECT_FALSE(judged(model, {{lengths, lengths}}).is_judged());
+  EXPECT_EQ(judged(model, {{lengths, lengths}}, {{.output = "output"}}).by, ScoresBy::Labels);
+}
+
 TEST(Decisions, RowsOfALayerAreFoundInTheListsOfALoop) {
   torch::manual_seed(1);
   for (const std::string loop : {"  rows = []\n"

@@ -149,7 +149,7 @@ TEST(Quantize, TellsOfItsSteps) {
   options.events.on_begin = [&](std::string_view step) { begun.emplace_back(step); };
   options.events.on_end = [&](std::string_view step) { ended.emplace_back(step); };
   (void)quantize(chain(), samples(), options);
-  EXPECT_THAT(begun, ElementsAre("prepare", "calibrate", "convert", "hold back"));
+  EXPECT_THAT(begun, ElementsAre("prepare", "calibrate", "convert", "unseen"));
   EXPECT_EQ(ended, begun);
 }
 
@@ -293,7 +293,7 @@ TEST(Quantize, WhatCalibrationHadFoundBeforeTheLastQuarterIsJudgedByIt) {
   data.back()[0] = 10 * data.back()[0].toTensor();
   const Quantized quantized = quantize(model, data, options);
   ASSERT_TRUE(quantized.unseen.has_value());
-  EXPECT_THAT(begun, ElementsAre("prepare", "calibrate", "convert", "hold back"));
+  EXPECT_THAT(begun, ElementsAre("prepare", "calibrate", "convert", "unseen"));
   EXPECT_GT(quantized.unseen->outside.value(), 0);
   EXPECT_LT(quantized.unseen->outside.value(), 0.5);
   EXPECT_EQ(quantized.unseen->calibrated_db, quantized.trial.sample_db);
@@ -495,6 +495,40 @@ TEST(Quantize, LostDecisionsOfSequencesAreToldAndAGoalMendsThem) {
                                      .float_bytes = kLargeFile});
   EXPECT_GE(mended.trial.outputs.at(0).decisions.all.share(), 0.99);
   EXPECT_THAT(kinds(mended.warnings), ::testing::Not(::testing::Contains(RemarkKind::OtherDecisions)));
+}
+
+/// Returns the places of its largest scores.
+Module labeller() {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Labeller");
+  model.register_module("first", testing::linear(32, 64));
+  model.register_module("last", testing::linear(64, 8));
+  model.define(
+      "def forward(self, x):\n"
+      "  return torch.argmax(self.last.forward(torch.relu(self.first.forward(x))), -1)\n");
+  model.eval();
+  return model;
+}
+
+TEST(Quantize, LabelsAreJudgedAsDecisions) {
+  const auto made = [](const QuantizeGoal& goal) {
+    return quantize(labeller(), samples(), {.goal = goal, .times = false, .float_bytes = kLargeFile});
+  };
+  const Quantized quantized = made({});
+  EXPECT_FALSE(quantized.trial.sqnr_db.has_value());
+  const JudgedDecisions& labels = quantized.trial.outputs.at(0).decisions;
+  EXPECT_EQ(labels.by, ScoresBy::Labels);
+  EXPECT_EQ(labels.all.rows, samples().size() * 16);
+  EXPECT_LT(labels.all.agreed, labels.all.rows);
+  const Quantized all_agree = made({.min_agreement = 1});
+  EXPECT_EQ(all_agree.goal->search.score, 1);
+  try {
+    (void)made({.min_sqnr = 20});
+    FAIL() << "an SQNR of labels was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.problem(), HasSubstr("no output holds floating-point numbers"));
+    EXPECT_THAT(error.remedy(), HasSubstr("--min-agreement"));
+  }
 }
 
 TEST(Quantize, ASecondOutputThatIsExactHidesNothing) {

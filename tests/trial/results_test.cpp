@@ -61,8 +61,8 @@ TEST(Results, EachOutputIsJudgedAndTheWorstIsTheResults) {
                               {tuple_of(-x, -1000 * x), tuple_of(-x + 0.1, -1000 * x)}});
   ASSERT_EQ(trial.outputs.size(), 2U);
   // Of two samples the variance has one degree of freedom: twice the mean square.
-  EXPECT_NEAR(trial.outputs[0].sqnr_db, 10 * std::log10(2 / 0.01), 1e-4);
-  EXPECT_TRUE(std::isinf(trial.outputs[1].sqnr_db));
+  EXPECT_NEAR(trial.outputs[0].sqnr_db.value(), 10 * std::log10(2 / 0.01), 1e-4);
+  EXPECT_TRUE(std::isinf(trial.outputs[1].sqnr_db.value()));
   EXPECT_EQ(trial.sqnr_db, trial.outputs[0].sqnr_db);
   EXPECT_EQ(trial.worst_output(), trial.outputs.data());
 }

@@ -114,6 +114,16 @@ TEST(Trial, StateThatIsReturnedCountsAsItWasReturned) {
   EXPECT_NEAR(trial.sqnr_db.value(), 40, 2);
 }
 
+TEST(Trial, WholeNumbersHaveDecisionsAndNoSqnr) {
+  const Trial trial = tried(defined("A", "  return torch.argmax(x, 0)\n"),
+                            defined("B", "  return torch.argmax(x, 0)\n"), samples({8, 8}));
+  EXPECT_FALSE(trial.sqnr_db.has_value());
+  EXPECT_EQ(trial.worst_output(), nullptr);
+  ASSERT_EQ(trial.outputs.size(), 1U);
+  EXPECT_FALSE(trial.outputs[0].sqnr_db.has_value());
+  EXPECT_EQ(trial.outputs[0].decisions.all.agreed, 2U);
+}
+
 TEST(Trial, LengthsAreFreeOnlyWhereValuesDecideThem) {
   const Module selects = defined("A", "  return x[x > 0.]\n");
   EXPECT_FALSE(tried(selects, defined("B", "  return x[x > 1.]\n"), samples({32})).fault.has_value());

@@ -135,12 +135,15 @@ std::string percent(const std::optional<double>& share) {
   return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
 }
 
+/// Of labels no difference says anything.
+bool is_numbers(const JudgedDecisions& decisions) { return decisions.by != ScoresBy::Labels; }
+
 json output_json(const std::string& name, const Agreement& agreement, double sqnr_db,
                  const JudgedDecisions& decisions) {
   const bool has_decisions = decisions.is_judged() && decisions.all.rows > 0;
   return {{"output", name},
-          {"sqnr_db", detail::finite_or_null(sqnr_db)},
-          {"plain_sqnr_db", detail::finite_or_null(agreement.sqnr_db())},
+          {"sqnr_db", is_numbers(decisions) ? detail::finite_or_null(sqnr_db) : nullptr},
+          {"plain_sqnr_db", is_numbers(decisions) ? detail::finite_or_null(agreement.sqnr_db()) : nullptr},
           {"largest_error", detail::finite_or_null(agreement.largest_error())},
           {"cosine", detail::finite_or_null(agreement.cosine())},
           {"row_cosine", detail::finite_or_null(agreement.row_cosine())},
@@ -162,12 +165,13 @@ std::string decided_text(const JudgedDecisions& decisions) {
 std::vector<std::string> output_row(const std::string& name, const Agreement& agreement, double sqnr_db,
                                     const JudgedDecisions& decisions) {
   const std::optional<double> row_cosine = agreement.row_cosine();
+  const auto figure = [&](const std::string& text) { return is_numbers(decisions) ? text : "-"; };
   return {name,
-          fmt::format("{:.2f}", sqnr_db),
-          fmt::format("{:.2f}", agreement.sqnr_db()),
-          fmt::format("{:.4g}", agreement.largest_error()),
-          fmt::format("{:.6f}", agreement.cosine()),
-          row_cosine ? fmt::format("{:.4f}", *row_cosine) : "-",
+          figure(fmt::format("{:.2f}", sqnr_db)),
+          figure(fmt::format("{:.2f}", agreement.sqnr_db())),
+          figure(fmt::format("{:.4g}", agreement.largest_error())),
+          figure(fmt::format("{:.6f}", agreement.cosine())),
+          row_cosine && is_numbers(decisions) ? fmt::format("{:.4f}", *row_cosine) : "-",
           decided_text(decisions),
           percent(agreement.nearest()),
           agreement.equal_bits() ? "yes" : "no"};

@@ -122,8 +122,9 @@ std::string of_worst_output_text(const Trial& trial) {
 
 std::string text_without_sqnr(const Trial& trial) {
   if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";
-  return fmt::format("  trial      ran on {} sample{}; no floating-point output to compare\n", trial.samples,
-                     trial.samples == 1 ? "" : "s");
+  return fmt::format("  trial      ran on {} sample{}; no floating-point output, so that there is no SQNR\n",
+                     trial.samples, trial.samples == 1 ? "" : "s") +
+         decisions_text(trial);
 }
 
 std::string left_float_text(const std::vector<LeftFloat>& left_float) {
