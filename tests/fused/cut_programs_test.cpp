@@ -553,6 +553,26 @@ TEST(CutPrograms, OperatorsAfterALayerAreWithin) {
 }
 
 /// As torch.nn.MultiheadAttention takes masks.
+TEST(CutPrograms, TheOppositeOfAMaskIsNoTensorOfFloats) {
+  torch::manual_seed(7);
+  Module model = testing::user_module("Masked");
+  model.register_module("first", testing::linear(24, 64));
+  model.register_module("last", testing::linear(64, 64));
+  model.define(
+      "def forward(self, x, mask):\n"
+      "  x = self.first.forward(x)\n"
+      "  scores = torch.einsum('btd,bsd->bts', [x, x]).masked_fill(mask.unsqueeze(1), -1e9)\n"
+      "  x = x + self.last.forward(torch.einsum('bts,bsd->btd', [torch.softmax(scores, -1), x]))\n"
+      "  return x * torch.bitwise_not(mask).unsqueeze(-1)\n");
+  model.eval();
+  const at::Tensor mask = torch::zeros({2, 7}, at::kBool);
+  mask.select(1, 6).fill_(true);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 7, 24}), mask});
+  const at::Tensor got = output(fused(model, samples).module, samples[0]);
+  EXPECT_LT(steps_between(got, output(model, samples[0])), 8);
+}
+
 TEST(CutPrograms, AMaskOfTruthsOrOfNumbersDividesNoProgram) {
   torch::manual_seed(15);
   Module model = testing::user_module("Masked");

@@ -131,7 +131,10 @@ bool are_truths_above(const ir::Model& model, const Value* value, int distance) 
     return *type->scalarType() == c10::ScalarType::Bool;
   const Node* node = value->node();
   if (makes_truths(model, node)) return true;
-  if (distance == 0 || !operators::moves_values(operators::traits_of(model, node))) return false;
+  // Of truths, bits are truths as well.
+  const bool keeps = operators::moves_values(operators::traits_of(model, node)) ||
+                     is_one_of(model, node, {"bitwise_not", "bitwise_and", "bitwise_or"});
+  if (distance == 0 || !keeps) return false;
   const auto operands = ir::operands(node);
   return !operands.empty() && (are_truths_above(model, operands.front(), distance - 1) ||
                                is_mask_below(model, operands.front(), distance - 1));
