@@ -1,9 +1,11 @@
 // Why an operator that was observed is still a float operator after lowering.
 
 #include <fmt/format.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -56,8 +58,6 @@ std::vector<Node*> readers_of(const Model& model, const Value* value) {
   }
   return readers;
 }
-
-const c10::Symbol kRunProgram = c10::Symbol::fromQualString("tsq::run");
 
 /// "torch.nn.SiLU ('block.act')", "aten::cat ('z')".
 std::string name_with_place(const Model& model, const Node* node) {
@@ -143,7 +143,7 @@ Explanation of_float_input(const Model& model, const Node* reader, const Value* 
   }
   if (!operators::is_operator(model, maker))
     return {"it reads a float value from a list, a tuple or a dict", "leave it float"};
-  if (maker->kind() == kRunProgram)
+  if (std::string_view(maker->kind().toQualString()) == kProgramOperator)
     return {"it reads what a fused program returns in float",
             "nothing: a program returns bytes only to kernels that read them"};
   const std::string name = name_with_place(model, maker);

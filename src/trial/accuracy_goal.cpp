@@ -217,7 +217,8 @@ class Search {
   double error_of(const detail::Made& made) {
     const Trial trial = referee_->judge(made.module);
     if (trial.fault) return std::numeric_limits<double>::infinity();
-    if (trial.sqnr_db || trial.outputs.empty()) return trial.sqnr_db ? error_share(*trial.sqnr_db) : 0;
+    if (trial.sqnr_db) return error_share(*trial.sqnr_db);
+    if (trial.outputs.empty()) return 0;
     if (!of_labels_)
       of_labels_.emplace(detail::stage_of(prepared_).float_model, engine_, ranking_samples(),
                          std::vector<Sample>(), detail::TrialExtent::All, std::vector<NamedDecisions>());

@@ -158,16 +158,16 @@ std::vector<EngineFit> engine_fits(const ModelFacts& facts, const std::string& p
 }
 
 void count_attributes(const torch::jit::Module& module, ModelFacts& facts) {
-  std::set<const c10::TensorImpl*> parameters;
+  std::set<const c10::TensorImpl*> counted;
   for (const at::Tensor& parameter : module.parameters()) {
-    if (parameters.insert(parameter.unsafeGetTensorImpl()).second) add(facts.parameters, parameter);
+    if (counted.insert(parameter.unsafeGetTensorImpl()).second) add(facts.parameters, parameter);
   }
   for (const at::Tensor& buffer : module.buffers()) {
-    if (parameters.insert(buffer.unsafeGetTensorImpl()).second) add(facts.buffers, buffer);
+    if (counted.insert(buffer.unsafeGetTensorImpl()).second) add(facts.buffers, buffer);
   }
   for (const auto& attribute : module.named_attributes()) {
-    const bool is_other = attribute.value.isTensor() &&
-                          parameters.insert(attribute.value.toTensor().unsafeGetTensorImpl()).second;
+    const bool is_other =
+        attribute.value.isTensor() && counted.insert(attribute.value.toTensor().unsafeGetTensorImpl()).second;
     if (is_other) add(facts.other_tensors, attribute.value.toTensor());
     if (!attribute.value.isObject() || attribute.value.isModule()) continue;
     if (attribute.value.type()->annotation_str().ends_with(kProgramClass)) {
