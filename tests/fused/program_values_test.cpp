@@ -32,18 +32,22 @@ Module network() {
   return model;
 }
 
+/// Of recipe best, by the steps.
+Module converted(const Module& model, const std::vector<Sample>& samples, LoweringTarget target) {
+  const BackendConfig backend =
+      mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.target = target});
+  calibrate(prepared, samples);
+  return convert(prepared, backend).module();
+}
+
 class InsideAProgram : public ::testing::Test {
  protected:
   InsideAProgram() {
     torch::manual_seed(11);
     model_ = network();
     for (int i = 0; i < 4; ++i) samples_.push_back({torch::randn({2, 3, 12, 12})});
-    const BackendConfig backend =
-        mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
-    Prepared prepared =
-        prepare(model_, best_qconfig_mapping("x86"), backend, {.target = LoweringTarget::Fused});
-    calibrate(prepared, samples_);
-    fused_ = convert(prepared, backend).module();
+    fused_ = converted(model_, samples_, LoweringTarget::Fused);
     operations_ = capture(fused_, samples_[0]);
   }
 
@@ -163,13 +167,9 @@ TEST(ComparedRows, OfStockAndFusedFilesHaveTheSameNamesAndNoneIsWorseThanItsRoun
   const Module model = with_a_relu_called_twice();
   std::vector<Sample> samples;
   for (int i = 0; i < 8; ++i) samples.push_back({torch::randn({2, 3, 12, 12})});
-  const BackendConfig backend =
-      mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
   std::vector<std::set<std::string>> layers;
   for (const LoweringTarget target : {LoweringTarget::Stock, LoweringTarget::Fused}) {
-    Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.target = target});
-    calibrate(prepared, samples);
-    const ComparedLayers compared = compare_layers(model, convert(prepared, backend).module(), samples);
+    const ComparedLayers compared = compare_layers(model, converted(model, samples, target), samples);
     std::set<std::string>& names = layers.emplace_back();
     for (const LayerComparison& row : compared.rows) {
       names.insert(row.layer);

@@ -466,18 +466,22 @@ TEST(Merge, OfMinMaxShardsIsOneRunOverAll) {
   }
 }
 
-/// What a channel observer keeps of the sizes of tensors that it sees in this order.
-std::vector<int64_t> sizes_after(const std::vector<std::vector<int64_t>>& shapes, bool in_parts) {
-  const auto fresh_one = [] {
-    return tsq::make_observer({.observer = "ChannelStatisticsObserver", .ch_axis = -1});
-  };
-  torch::jit::Module all = fresh_one();
+/// A channel observer that sees tensors of these shapes one after another, or each of an observer of its own.
+torch::jit::Module channels_after(const std::vector<std::vector<int64_t>>& shapes, int64_t axis,
+                                  bool in_parts) {
+  const ObserverSpec spec{.observer = "ChannelStatisticsObserver", .ch_axis = axis};
+  torch::jit::Module all = tsq::make_observer(spec);
   for (const std::vector<int64_t>& shape : shapes) {
-    torch::jit::Module part = fresh_one();
+    torch::jit::Module part = tsq::make_observer(spec);
     show(in_parts ? part : all, at::ones(shape));
     if (in_parts) tsq::merge_observer(all, part);
   }
-  const at::Tensor sizes = all.attr("sizes").toTensor();
+  return all;
+}
+
+/// What it keeps of their sizes.
+std::vector<int64_t> sizes_after(const std::vector<std::vector<int64_t>>& shapes, bool in_parts) {
+  const at::Tensor sizes = channels_after(shapes, -1, in_parts).attr("sizes").toTensor();
   const auto* first = sizes.const_data_ptr<int64_t>();
   return {first, first + sizes.numel()};
 }
@@ -491,24 +495,12 @@ TEST(ChannelStatistics, KeepTheLargestSizesInWhateverOrderTheyCome) {
   } while (std::ranges::next_permutation(shapes).found);
 }
 
-/// A channel observer that sees tensors of these shapes one after another, or each of an observer of its own.
-torch::jit::Module channels_after(const std::vector<std::vector<int64_t>>& shapes, bool in_parts) {
-  const ObserverSpec spec{.observer = "ChannelStatisticsObserver", .ch_axis = -2};
-  torch::jit::Module all = tsq::make_observer(spec);
-  for (const std::vector<int64_t>& shape : shapes) {
-    torch::jit::Module part = tsq::make_observer(spec);
-    show(in_parts ? part : all, at::ones(shape));
-    if (in_parts) tsq::merge_observer(all, part);
-  }
-  return all;
-}
-
 TEST(ChannelStatistics, NothingIsKnownOfAnAxisWhoseSizeVaries) {
   for (const bool in_parts : {false, true}) {
-    EXPECT_TRUE(tsq::saw_data(channels_after({{2, 3, 4}, {5, 3, 6}}, in_parts)));
-    EXPECT_FALSE(tsq::saw_data(channels_after({{2, 3, 4}, {2, 5, 4}}, in_parts)));
-    EXPECT_FALSE(tsq::saw_data(channels_after({{2, 3, 4}, {2, 5, 4}, {2, 3, 4}}, in_parts)));
-    EXPECT_FALSE(tsq::saw_data(channels_after({{4}, {2, 3, 4}}, in_parts)));
+    EXPECT_TRUE(tsq::saw_data(channels_after({{2, 3, 4}, {5, 3, 6}}, -2, in_parts)));
+    EXPECT_FALSE(tsq::saw_data(channels_after({{2, 3, 4}, {2, 5, 4}}, -2, in_parts)));
+    EXPECT_FALSE(tsq::saw_data(channels_after({{2, 3, 4}, {2, 5, 4}, {2, 3, 4}}, -2, in_parts)));
+    EXPECT_FALSE(tsq::saw_data(channels_after({{4}, {2, 3, 4}}, -2, in_parts)));
   }
 }
 

@@ -524,6 +524,14 @@ TEST(KernelFaults, LinearLayersOfOneDnnLoseTheDimensionsOfEmptyTensors) {
   EXPECT_EQ(linear_of(at::QEngine::ONEDNN, at::zeros({2, 4, 8})).sizes(), (std::vector<int64_t>{2, 4, 3}));
 }
 
+/// Of recipe best, for an engine.
+Module dynamic(const Module& model, const std::string& engine) {
+  const BackendConfig backend =
+      mode_backend_config(QuantizeMode::Dynamic, Recipe::Best, backend_config(engine));
+  const QConfigMapping mapping = mode_qconfig_mapping(QuantizeMode::Dynamic, Recipe::Best, engine);
+  return convert(prepare(model, mapping, backend), backend).module();
+}
+
 /// LibTorch's own dynamic layer on a batch without samples.
 TEST(KernelFaults, RecurrentLayersOfOneDnnTakeABatchWithoutSamples) {
   const at::NoGradGuard no_grad;
@@ -543,12 +551,8 @@ TEST(KernelFaults, RecurrentLayersOfOneDnnTakeABatchWithoutSamples) {
     model.register_parameter("b", at::randn({rows}) / 4, false);
     model.define("def forward(self, x):\n  r = " + (is_gru ? gru : lstm) + "\n  return r[0], r[1]\n");
     for (const std::string engine : {"onednn", "fbgemm"}) {
-      const BackendConfig backend =
-          mode_backend_config(QuantizeMode::Dynamic, Recipe::Best, backend_config(engine));
-      Prepared prepared =
-          prepare(model, mode_qconfig_mapping(QuantizeMode::Dynamic, Recipe::Best, engine), backend);
-      Module result = convert(prepared, backend);
-      const EngineHold hold(engine_of(backend));
+      Module result = dynamic(model, engine);
+      const EngineHold hold(engine_of(backend_config(engine)));
       for (const std::vector<std::int64_t>& sizes :
            {std::vector<std::int64_t>{3, 2, 8},
             is_gru ? std::vector<std::int64_t>{3, 0, 8} : std::vector<std::int64_t>{0, 3, 8}}) {
@@ -577,12 +581,8 @@ TEST(KernelFaults, OneLayerWithAndWithoutAReluHasPackedParamsForEach) {
   const at::Tensor x = torch::randn({4, 8});
   const auto expected = model.forward({x}).toTuple()->elements().vec();
   for (const std::string engine : {"onednn", "x86"}) {
-    const BackendConfig backend =
-        mode_backend_config(QuantizeMode::Dynamic, Recipe::Best, backend_config(engine));
-    Prepared prepared =
-        prepare(model, mode_qconfig_mapping(QuantizeMode::Dynamic, Recipe::Best, engine), backend);
-    Module result = convert(prepared, backend);
-    const EngineHold hold(engine_of(backend));
+    Module result = dynamic(model, engine);
+    const EngineHold hold(engine_of(backend_config(engine)));
     const auto got = result.forward({x}).toTuple()->elements().vec();
     for (std::size_t i = 0; i < got.size(); ++i)
       EXPECT_TRUE(got[i].toTensor().allclose(expected[i].toTensor(), 0.1, 0.1)) << engine << i;
