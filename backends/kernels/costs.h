@@ -61,8 +61,7 @@ struct EngineCosts {
   /// Nanoseconds a value: what an activation takes by itself, between a quantized input and a quantized
   /// output, less what it takes after a layer that returns float, the rounding included. Between 6,000 and
   /// 400,000 values.
-  double saved_by_prelu{0.2};
-  double saved_by_slow_prelu{1};  ///< where its quantized kernel is slow (slopes_of_vectors)
+  double saved_by_prelu{0.13};
   double saved_by_hardswish{0.28};
   double saved_by_silu{0.35};
   /// Nanoseconds a value: reading the bytes of a quantized tensor.
@@ -81,7 +80,7 @@ struct EngineCosts {
 
   /// Copies of a value in the windows over a signal: up to this many, a linear layer over the windows is as
   /// fast as a convolution.
-  int64_t copies_of_signal{4};
+  int64_t copies_of_signal{8};
 
   // What kernels take.
 

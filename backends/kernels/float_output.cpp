@@ -37,8 +37,7 @@ const Node* giver(const ir::Value* value) {
 }
 
 bool pays(const Target& target, const Model& model, const Node* layer, const Node* activation,
-          LayerWork work) {
-  work.slopes = operators::slope_count(model, activation);
+          const LayerWork& work) {
   const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(model, activation), [&](const Symbol& name) {
            return pays_with_float_output(target, *kernel, name.name, work);

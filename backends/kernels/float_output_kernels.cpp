@@ -45,20 +45,17 @@ constexpr std::array kFloatOutputKernels{
 struct FloatActivation {
   std::string_view name;
   double EngineCosts::*saved;
-  /// The same where is_slower_than_float says so of its quantized kernel; null: as otherwise.
-  double EngineCosts::*saved_where_slow{nullptr};
   /// What kPointwise2d calls it, and the saving counts there alone; empty: no kernel does it with the layer.
   std::string_view post_op{};
 };
 constexpr std::array kFloatActivations{
-    FloatActivation{"torch.nn.PReLU", &EngineCosts::saved_by_prelu, &EngineCosts::saved_by_slow_prelu},
-    FloatActivation{"torch.nn.functional.prelu", &EngineCosts::saved_by_prelu,
-                    &EngineCosts::saved_by_slow_prelu},
-    FloatActivation{"torch.prelu", &EngineCosts::saved_by_prelu, &EngineCosts::saved_by_slow_prelu},
-    FloatActivation{"torch.nn.Hardswish", &EngineCosts::saved_by_hardswish, nullptr, "hardswish"},
-    FloatActivation{"torch.nn.functional.hardswish", &EngineCosts::saved_by_hardswish, nullptr, "hardswish"},
-    FloatActivation{"torch.nn.SiLU", &EngineCosts::saved_by_silu, nullptr, "swish"},
-    FloatActivation{"torch.nn.functional.silu", &EngineCosts::saved_by_silu, nullptr, "swish"},
+    FloatActivation{"torch.nn.PReLU", &EngineCosts::saved_by_prelu},
+    FloatActivation{"torch.nn.functional.prelu", &EngineCosts::saved_by_prelu},
+    FloatActivation{"torch.prelu", &EngineCosts::saved_by_prelu},
+    FloatActivation{"torch.nn.Hardswish", &EngineCosts::saved_by_hardswish, "hardswish"},
+    FloatActivation{"torch.nn.functional.hardswish", &EngineCosts::saved_by_hardswish, "hardswish"},
+    FloatActivation{"torch.nn.SiLU", &EngineCosts::saved_by_silu, "swish"},
+    FloatActivation{"torch.nn.functional.silu", &EngineCosts::saved_by_silu, "swish"},
 };
 
 /// `saved`: nanoseconds for each value of the output.
@@ -90,9 +87,7 @@ bool pays_with_float_output(const Target& target, const FloatOutputKernel& kerne
   // The engine's other kernel takes many times as long.
   if (kernel.op == kConv1d && work.groups >= costs.slow_groups) return true;
   if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
-  const bool is_slow =
-      found->saved_where_slow != nullptr && is_slower_than_float(target, "quantized::prelu", work.slopes);
-  return pays(costs, costs.*(is_slow ? found->saved_where_slow : found->saved), work);
+  return pays(costs, costs.*(found->saved), work);
 }
 
 bool pays_without_rounding(const Target& target, const FloatOutputKernel& kernel, const LayerWork& work) {

@@ -43,7 +43,6 @@ struct LayerWork {
   double inputs_per_output{};
   int64_t groups{1};
   std::optional<double> outputs{};  ///< values; none before calibration: many
-  int64_t slopes{1};                ///< of a PReLU after it
 };
 
 /// Whether a layer takes no longer with a kernel that returns float, where `activation` alone reads its

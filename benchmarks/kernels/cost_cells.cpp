@@ -40,11 +40,12 @@ const std::array kCells{
          "takes less than twice as long a tap as with 3 x 3",
          measured::largest_fast_depthwise_kernel, kExact},
     Cell{"largest_kernel_that_pads", "taps", &Costs::largest_kernel_that_pads, Unbounded::Any,
-         "the most taps up to which a convolution of 32 channels over 256 values takes no longer with "
-         "padding of its own than with dequantize, pad and quantize before it",
+         "the most taps up to which a convolution of 32 channels over 256 values takes less than a "
+         "tenth longer with padding of its own than with dequantize, pad and quantize before it",
          measured::largest_kernel_that_pads, kOfTimes},
     Cell{"products_to_grow", "products a byte", &Costs::products_to_grow, Unbounded::Never,
-         "a 3x3 of stride 2 at 112 x 112 that grows to 4x4: nanoseconds of dequantize, pad and quantize for "
+         "a 3x3 of stride 2 over an image of 112 x 112 that grows to 4x4: nanoseconds of dequantize, pad and "
+         "quantize for "
          "each value, divided by what it takes longer for each product that is added",
          measured::products_to_grow, kOfTimes},
     Cell{"channels_to_grow", "channels", &Costs::channels_to_grow, Unbounded::Never,
@@ -60,11 +61,10 @@ const std::array kCells{
     Cell{"share_of_small_layers", "one in", &Costs::share_of_small_layers, Unbounded::No,
          "nothing: how much of a network may stay float is a choice", nullptr, kExact},
     Cell{"saved_by_prelu", "ns a value", &Costs::saved_by_prelu, Unbounded::No,
-         "quantized::prelu of 64 slopes, less prelu and quantize", measured::saved_by_prelu, kOfTimes},
-    Cell{"saved_by_slow_prelu", "ns a value", &Costs::saved_by_slow_prelu, Unbounded::No,
-         "quantized::prelu of 48 slopes, or dequantize, prelu and quantize where that takes less time, less "
-         "prelu and quantize",
-         measured::saved_by_slow_prelu, kOfTimes},
+         "quantized::prelu of 64 slopes, or dequantize, prelu and quantize of 48, of which quantized::prelu "
+         "is "
+         "slow, less prelu and quantize: the mean of the two",
+         measured::saved_by_prelu, kOfTimes},
     Cell{"saved_by_hardswish", "ns a value", &Costs::saved_by_hardswish, Unbounded::No,
          "quantized::hardswish, less what the convolution that computes it takes longer than without",
          measured::saved_by_hardswish, kOfTimes},
@@ -84,8 +84,10 @@ const std::array kCells{
          "quantized::prelu takes for a value",
          measured::slopes_of_vectors, kExact},
     Cell{"copies_of_signal", "copies", &Costs::copies_of_signal, Unbounded::No,
-         "the most copies of a value in 64 windows of 256 up to which unfold and an int8 linear layer to 256 "
-         "take no longer than quantize, int_repr and onednn::qconv1d_pointwise",
+         "the most copies of a value in 1,024 windows up to which unfold and an int8 linear layer take no "
+         "longer than quantize, int_repr and onednn::qconv1d_pointwise: geometric mean over windows of 64, "
+         "256 "
+         "and 1,024 values, with 64 and 256 filters",
          measured::copies_of_signal, kOfTimes},
     Cell{"onednn_transposed_groups", "groups", &Costs::onednn_transposed_groups, Unbounded::No,
          "nothing: a constant in LibTorch's source (should_use_onednn_quant)", nullptr, kExact},

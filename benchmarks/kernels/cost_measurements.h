@@ -31,7 +31,6 @@ Number largest_weight_at_points(const Place& place);
 Number copies_of_signal(const Place& place);
 
 Number saved_by_prelu(const Place& place);
-Number saved_by_slow_prelu(const Place& place);
 Number saved_by_hardswish(const Place& place);
 Number saved_by_silu(const Place& place);
 Number to_get_bytes(const Place& place);

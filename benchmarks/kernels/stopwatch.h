@@ -8,7 +8,7 @@ namespace tsq::benchmarks {
 
 /// How long is measured.
 struct Effort {
-  int rounds{9};
+  int rounds{25};
   double seconds_of_turn{0.002};  ///< of each call in each round
 };
 

@@ -52,7 +52,7 @@ TEST(GateInFloat, ASmallGateIsFloatAndItsLayersAreLinear) {
 }
 
 TEST(GateInFloat, OnAnEngineThatBeginsFastItIsNot) {
-  CalibratedModel result = gated(4, "fbgemm", "gate_in_float");
+  CalibratedModel result = gated(4, "qnnpack", "gate_in_float");
   EXPECT_FALSE(passes::gate_in_float(result.model, result.context));
   EXPECT_EQ(record(result, call_node(result.model, "squeeze")).placement, Placement::Int8);
 }
@@ -72,7 +72,7 @@ TEST(AverageInFloat, AnAverageOfPartsIsNot) {
 }
 
 TEST(MultiplyInFloat, AProductWithAGateIsComputedBetweenDequantizeAndQuantize) {
-  CalibratedModel result = gated(4, "fbgemm", "multiply_in_float");
+  CalibratedModel result = gated(4, "qnnpack", "multiply_in_float");
   EXPECT_TRUE(passes::multiply_in_float(result.model, result.context));
   const ir::Node* product = testing::node_of_kind(result.model, "aten::mul");
   EXPECT_EQ(record(result, product).placement, Placement::Reference);

@@ -70,15 +70,15 @@ TEST(LeaveNonFinite, WhereNobodyLooksForItNothingChanges) {
 /// x → first → prelu → second on maps of `size` × `size`.
 CalibratedModel with_prelu(int64_t size) {
   torch::manual_seed(1);
-  const Module model = network({{"first", testing::conv2d(4, 16, 3)},
-                                {"prelu", testing::prelu(16)},
-                                {"second", testing::conv2d(16, 16, 1)}},
+  const Module model = network({{"first", testing::conv2d(4, 32, 3)},
+                                {"prelu", testing::prelu(32)},
+                                {"second", testing::conv2d(32, 16, 1)}},
                                "  y = self.second.forward(self.prelu.forward(self.first.forward(x)))\n");
   return testing::before_pass(model, torch::randn({2, 4, size, size}), "x86", "drop_output_observers");
 }
 
 TEST(DropOutputObservers, NothingIsRoundedInFrontOfAnActivationThatIsAsFastInFloat) {
-  CalibratedModel result = with_prelu(32);
+  CalibratedModel result = with_prelu(64);
   ASSERT_NE(output_observer(call_node(result.model, "first")), nullptr);
   EXPECT_TRUE(passes::drop_output_observers(result.model, result.context));
   EXPECT_EQ(output_observer(call_node(result.model, "first")), nullptr);

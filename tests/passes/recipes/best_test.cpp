@@ -442,11 +442,12 @@ TEST(FoldPaddingOfLargeKernels, FloatsArePaddedWhereTheKernelIsSlowWithIt) {
   torch::manual_seed(6);
   Module model = testing::user_module("Long");
   model.register_module("a", testing::conv2d(3, 8, 1));
-  Module longer = testing::conv2d(8, 4, 17);
+  Module longer = testing::conv2d(8, 4, 33);
   longer.setattr("padding", std::vector<int64_t>{0, 0});
   model.register_module("b", longer);
   model.define(
-      "def forward(self, x):\n  return self.b.forward(torch.constant_pad_nd(self.a.forward(x), [8, 8, 8, 8], "
+      "def forward(self, x):\n  return self.b.forward(torch.constant_pad_nd(self.a.forward(x), [16, 16, 16, "
+      "16], "
       "0))\n");
   const std::vector<Sample> samples{{torch::randn({1, 3, 20, 20})}};
   for (const std::string engine : {"x86", "onednn"}) {

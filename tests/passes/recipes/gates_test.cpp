@@ -60,7 +60,7 @@ TEST_P(Gates, MultiplyInFloatFromEitherSide) {
     const Module lowered = quantized(model, GetParam());
     EXPECT_EQ(count(lowered, "quantized::mul"), 0U) << product;
     EXPECT_EQ(count(lowered, "aten::mul"), 1U) << product;
-    EXPECT_EQ(count(lowered, "quantized::conv2d_relu"), std::string(GetParam()) == "fbgemm" ? 2U : 1U);
+    EXPECT_EQ(count(lowered, "quantized::conv2d_relu"), 1U);
     EXPECT_GT(sqnr(model, lowered), 30) << product;
   }
 }
@@ -69,9 +69,7 @@ TEST_P(Gates, TheReportSaysWhy) {
   const Reference reference = testing::best_reference(gated(4), image(), GetParam());
   Report report;
   testing::lowered(reference, backend_config(GetParam()), &report);
-  const std::string why = std::string(GetParam()) == "fbgemm" ? "int8 kernels are slow where they broadcast"
-                                                              : "part of a small gate";
-  EXPECT_THAT(report.to_text(), ::testing::HasSubstr(why));
+  EXPECT_THAT(report.to_text(), ::testing::HasSubstr("part of a small gate"));
 }
 
 TEST_P(Gates, WhatAnActivationGivesToThemAloneIsNotRounded) {
@@ -87,18 +85,17 @@ TEST_P(Gates, MayEndInAClamp) {
       gated(4, "g * h", "torch.relu(self.conv.forward(x))", "torch.clamp(g * 0.2 + 0.5, 0, 1)");
   const Module lowered = quantized(model, GetParam());
   EXPECT_EQ(count(lowered, "quantized::mul"), 0U);
-  EXPECT_EQ(count(lowered, "aten::linear"), std::string(GetParam()) == "fbgemm" ? 0U : 2U);
+  EXPECT_EQ(count(lowered, "aten::linear"), 2U);
   EXPECT_GT(sqnr(model, lowered), 30);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, Gates, ::testing::Values("x86", "fbgemm", "onednn"));
 
 TEST(GateInFloat, SmallLayersBecomeLinearWhereKernelsTakeLongToBegin) {
-  for (const char* engine : {"x86", "onednn"})
+  for (const char* engine : {"x86", "onednn", "fbgemm"})
     for (const char* operation : {"aten::linear", "aten::unsqueeze"})
       EXPECT_EQ(count(quantized(gated(4), engine), operation), 2U);
-  for (const char* engine : {"fbgemm", "qnnpack"})
-    EXPECT_EQ(count(quantized(gated(4), engine), "aten::linear"), 0U);
+  EXPECT_EQ(count(quantized(gated(4), "qnnpack"), "aten::linear"), 0U);
 }
 
 TEST(GateInFloat, AGateThatIsReadElsewhereStaysAnImage) {

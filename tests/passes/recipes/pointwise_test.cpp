@@ -253,8 +253,8 @@ TEST(Pointwise, AViewReadsItsOutputWhateverTheLayout) {
 TEST(Pointwise, OtherPaddingIsDoneInFrontOfTheKernel) {
   torch::manual_seed(3);
   Module model = testing::user_module("Reflected");
-  model.register_parameter("weight", torch::randn({16, 4, 3, 3}), false);
-  model.register_parameter("slopes", torch::rand({16}), false);
+  model.register_parameter("weight", torch::randn({32, 4, 3, 3}), false);
+  model.register_parameter("slopes", torch::rand({32}), false);
   model.define(
       "def forward(self, x):\n"
       "  x = torch.pad(x, [1, 1, 1, 1], 'reflect')\n"
