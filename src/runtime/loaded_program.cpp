@@ -36,6 +36,13 @@ std::vector<View> views_of(std::span<const InputTensor> inputs) {
   return views;
 }
 
+bool slices_alone_read(const Program& program, int value) {
+  return std::ranges::find(program.outputs, value) == program.outputs.end() &&
+         std::ranges::all_of(program.operations, [value](const Operation& operation) {
+           return operation.kind == Kind::Slice || !reads(operation, value);
+         });
+}
+
 /// The layers that a program computes, as people know them.
 std::string layers_of(const Program& program) {
   std::vector<std::string> names;
@@ -100,6 +107,8 @@ LoadedProgram::LoadedProgram(Model model, Tell tell)
     return count;
   };
   float_operations_ = float_weights(model_) - float_weights(legal_);
+  for (const int input : model_.program.inputs)
+    is_only_sliced_.push_back(slices_alone_read(model_.program, input));
 }
 
 void LoadedProgram::check(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers) const {

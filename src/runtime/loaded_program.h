@@ -35,6 +35,8 @@ class LoadedProgram {
   std::shared_ptr<const CompiledProgram> compiled(std::span<const InputTensor> inputs,
                                                   std::span<const std::int64_t> integers, int threads);
 
+  /// Whether slices alone read a tensor of the call: it is not worth a copy in another layout.
+  [[nodiscard]] bool is_only_sliced(std::size_t input) const { return is_only_sliced_[input]; }
   [[nodiscard]] const Model& model() const { return model_; }
   /// How many operations run in float because their sums could saturate here.
   [[nodiscard]] int float_operations() const { return float_operations_; }
@@ -48,6 +50,7 @@ class LoadedProgram {
   Model model_;
   Model legal_;
   int float_operations_ = 0;
+  std::vector<bool> is_only_sliced_{};  ///< by input
   PackedWeights weights_{};
   ProgramCache cache_;
   Tell tell_;

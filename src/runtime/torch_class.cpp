@@ -61,13 +61,15 @@ Model model_of(const std::string& operations, const Tensors& tensors) {
   return model;
 }
 
-/// Tensors of a call in one of the two layouts that programs read.
-at::Tensor readable(const at::Tensor& tensor, std::size_t index) {
+/// Tensors of a call in one of the two layouts that programs read fast; as it is where slices alone read it:
+/// a loop takes a slice of the same tensor in each of its steps.
+at::Tensor readable(const at::Tensor& tensor, std::size_t index, bool is_only_sliced) {
   if (!tensor.device().is_cpu()) {
     throw ProgramError("the call", "tensor " + std::to_string(index) + " is on " + tensor.device().str(),
                        "move it to the CPU");
   }
   if (tensor.scalar_type() == at::kInt) return tensor.to(at::kLong).contiguous();
+  if (is_only_sliced) return tensor;
   const bool channels_last = tensor.is_contiguous(at::MemoryFormat::ChannelsLast) ||
                              tensor.is_contiguous(at::MemoryFormat::ChannelsLast3d);
   return channels_last ? tensor : tensor.contiguous();
@@ -109,7 +111,7 @@ class ProgramClass : public torch::CustomClassHolder {
     Call(LoadedProgram& loaded, const Tensors& tensors, const Numbers& integers) {
       c10::SmallVector<InputTensor, 4> views;
       for (std::size_t i = 0; i < tensors.size(); ++i) {
-        const auto& tensor = read.emplace_back(readable(tensors[i], i));
+        const auto& tensor = read.emplace_back(readable(tensors[i], i, loaded.is_only_sliced(i)));
         views.push_back({.dtype = dtype_of(tensor, "the call, tensor " + std::to_string(i)),
                          .sizes = {tensor.sizes().data(), tensor.sizes().size()},
                          .strides = {tensor.strides().data(), tensor.strides().size()},

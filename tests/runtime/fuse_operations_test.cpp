@@ -115,6 +115,16 @@ TEST_F(FuseOperations, ViewsMoveBytesRatherThanFloats) {
   EXPECT_EQ(operations[0].output, static_cast<int>(written));
 }
 
+TEST_F(FuseOperations, ASliceOfTheCallersTensorIsRoundedAndNotTheTensor) {
+  const int slice = writer_.add(
+      {.kind = Kind::Slice, .inputs = {writer_.input(float_value())}, .axis = 0, .begin = 3, .end = 4},
+      float_value());
+  const int squeezed = writer_.add({.kind = Kind::Squeeze, .inputs = {slice}, .axis = 0}, float_value());
+  writer_.returns({convolution(rounded(squeezed))});
+  EXPECT_THAT(kinds_of(fused(writer_, {{9, 1, 8, 4, 4}})),
+              ElementsAre(Kind::Slice, Kind::Reshape, Kind::Convert, Kind::Convolution));
+}
+
 TEST_F(FuseOperations, AFactorOfAProductScalesIt) {
   const int left = writer_.input(float_value());
   const int right = writer_.input(float_value());

@@ -77,6 +77,21 @@ TEST(TorchClass, IsCalledFromSeveralThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(TorchClass, ATensorOfWhichSlicesAreReadIsNotCopied) {
+  Writer writer;
+  const int input = writer.input({});
+  const int slice = writer.add({.kind = Kind::Slice, .inputs = {input}, .axis = 1, .begin = 3, .end = 5}, {});
+  writer.returns({writer.add(
+      {.kind = Kind::Activation, .inputs = {slice}, .post_ops = {{.kind = PostOpKind::Relu}}}, {})});
+  auto module = module_of(writer.model);
+  const auto transposed = torch::randn({4, 8, 6}).transpose(1, 2);
+  const auto expected = transposed.slice(1, 3, 5).relu();
+  EXPECT_TRUE(module.forward({transposed}).toTensor().equal(expected));
+  // Of this one a copy would take 8 TB.
+  const auto repeated = torch::randn({1, 1, 8}).expand({4, std::int64_t{1} << 36, 8});
+  EXPECT_TRUE(module.forward({repeated}).toTensor().equal(repeated.slice(1, 3, 5).relu()));
+}
+
 TEST(TorchClass, ProfilesEachStep) {
   const auto program = program_object(small_network(3));
   const auto type = program.type()->expect<c10::ClassType>();

@@ -115,6 +115,7 @@ class Fusing {
   bool is_before_view(const Operation& convert) {
     Operation* writer = only_writer(convert.inputs.front());
     if (writer == nullptr || !moves(writer->kind) || !is_int8(value(convert.output).dtype)) return false;
+    if (rounds_what_nobody_reads(*writer)) return false;
     Operation view = std::move(*writer);
     done_[*writers_[at(view.output)]].reset();
     writers_[at(view.output)].reset();
@@ -128,6 +129,15 @@ class Fusing {
     return true;
   }
 
+  /// Would a rounding in front of views be a step of its own, of more values than a slice among them takes?
+  bool rounds_what_nobody_reads(const Operation& view) {
+    bool takes_part = false;
+    const Operation* each = &view;
+    for (; each != nullptr && moves(each->kind); each = only_writer(each->inputs.front()))
+      takes_part = takes_part || each->kind == Kind::Slice;
+    return takes_part && (each == nullptr || !may_round(*each));
+  }
+
   static bool moves(Kind kind) {
     return is_view(kind) || kind == Kind::MaxPool || kind == Kind::ResizeNearest;
   }
@@ -137,10 +147,14 @@ class Fusing {
     return !is_product(writer.kind) || is_int8(value(writer.inputs.front()).dtype);
   }
 
+  /// Neither what moves values does, nor a conversion: what that reads has been rounded before.
+  [[nodiscard]] bool may_round(const Operation& writer) const {
+    return writer.kind != Kind::Convert && !moves(writer.kind) && may_write_int8(writer);
+  }
+
   bool is_rounded_by_writer(const Operation& convert) {
     Operation* writer = only_writer(convert.inputs.front());
-    if (writer == nullptr || !is_int8(value(convert.output).dtype) || !may_write_int8(*writer)) return false;
-    if (writer->kind == Kind::Convert) return false;  // of what it reads, which has been rounded before
+    if (writer == nullptr || !is_int8(value(convert.output).dtype) || !may_round(*writer)) return false;
     write_elsewhere(*writer, convert.output);
     return true;
   }

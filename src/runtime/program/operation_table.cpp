@@ -147,6 +147,12 @@ bool is_view(Kind kind) {
   return std::ranges::find(kViews, kind) != kViews.end();
 }
 
+bool reads(const Operation& operation, int value) {
+  const auto in_post_op = [value](const PostOp& post_op) { return post_op.value == value; };
+  return std::ranges::find(operation.inputs, value) != operation.inputs.end() ||
+         std::ranges::any_of(operation.post_ops, in_post_op);
+}
+
 Extents extents_of(const Operation& operation) {
   Extents extents = operation.shape;
   extents.insert(extents.end(), operation.size.begin(), operation.size.end());

@@ -88,6 +88,8 @@ bool is_view(Kind kind);
 bool is_product(Kind kind);
 bool is_recurrent(Kind kind);
 
+/// As an input or in a post-op.
+bool reads(const Operation& operation, int value);
 /// The numbers of an operation that a call may compute.
 Extents extents_of(const Operation& operation);
 

@@ -4,16 +4,11 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/program/operation_table.h"
 #include "runtime/program/shapes.h"
 
 namespace tsq::runtime {
 namespace {
-
-bool reads(const Operation& operation, int value) {
-  const auto in_post_op = [value](const PostOp& post_op) { return post_op.value == value; };
-  return std::ranges::find(operation.inputs, value) != operation.inputs.end() ||
-         std::ranges::any_of(operation.post_ops, in_post_op);
-}
 
 /// What takes the columns of a linear layer apart: slices of its last dimension, or of one of the dimensions
 /// into which the columns have been divided.
