@@ -99,6 +99,23 @@ at::Tensor ValueGains::factors(const ColumnGains& columns) const {
   return gains / std::exp(left);
 }
 
+double ValueGains::of_all() const {
+  if (!last_.both.defined()) return 1;
+  const double gain = last_.both.sum().item<double>() / std::max(kLeast, last_.wanted.sum().item<double>());
+  return gain > 0 && std::abs(std::log(gain)) > kScatter ? gain : 1;
+}
+
+bool ValueGains::are_made_up_for_by(const ValueGains& reader, const ValueGains& reader_alone) const {
+  const double gain = of_all();
+  return gain != 1 && reader.of_all() == 1 && std::abs(std::log(gain * reader_alone.of_all())) < kScatter;
+}
+
+double ValueGains::sqnr_db() const {
+  const double gain = of_all();
+  const at::Tensor error = last_.got / (gain * gain) - 2 * last_.both / gain + last_.wanted;
+  return decibels(last_.wanted.sum().item<double>(), error.clamp_min(0).sum().item<double>());
+}
+
 double ValueGains::sqnr_db(const ColumnGains& columns) const {
   const Moments& sums = moments_for(columns);
   const at::Tensor gains = factors(columns);

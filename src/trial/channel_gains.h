@@ -37,6 +37,14 @@ class ValueGains {
   /// Decibels without these factors.
   [[nodiscard]] double sqnr_db(const ColumnGains& columns) const;
 
+  /// The factor that all values have in common; 1 where it is near 1, or of vectors and numbers.
+  [[nodiscard]] double of_all() const;
+  /// Whether what reads the values makes up for their common factor: alone, shown values without it, it is
+  /// wrong by that factor. Float had an operator for it, which is part of the layer before now.
+  [[nodiscard]] bool are_made_up_for_by(const ValueGains& reader, const ValueGains& reader_alone) const;
+  /// Decibels without the common factor.
+  [[nodiscard]] double sqnr_db() const;
+
  private:
   /// Sums over all but one axis.
   struct Moments {

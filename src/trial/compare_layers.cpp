@@ -162,6 +162,10 @@ class Comparison {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (!rows_[i].input_factors.of_channel.defined()) find_factors_in_front(i);
     }
+    for (const auto& [row, read] : read_as_they_are_) {
+      if (rows_[read].gains.are_made_up_for_by(rows_[row].gains, rows_[row].gains_alone))
+        made_up_for_.insert(read);
+    }
     return is_repeated_;
   }
 
@@ -206,10 +210,13 @@ class Comparison {
       if (sums.input_factors.of_channel.defined())
         rows[i].weight_sqnr_db = detail::weight_sqnr(sums.weight, sums.exact_weight, columns_[i]);
     }
-    for (const auto& [row, reader] : readers_) take_factors_out(rows_[row], reader.second, rows[row]);
+    for (const auto& [row, reader] : readers_) take_factors_out(rows_[row], rows[row], reader.second);
+    for (const std::size_t row : made_up_for_) {
+      if (!readers_.contains(row)) take_factors_out(rows_[row], rows[row]);
+    }
     // Its ranges are those of scaled values, and it was shown others.
     for (const auto& [row, read] : read_as_they_are_) {
-      if (readers_.contains(read)) rows[row].alone_sqnr_db.reset();
+      if (rows[read].is_scaled) rows[row].alone_sqnr_db.reset();
     }
     return rows;
   }
@@ -268,10 +275,12 @@ class Comparison {
     return std::nullopt;
   }
 
-  static void take_factors_out(const Sums& sums, const detail::ColumnGains& columns, LayerComparison& facts) {
+  /// Those that `columns` take back, or the common one.
+  template <typename... Columns>
+  static void take_factors_out(const Sums& sums, LayerComparison& facts, const Columns&... columns) {
     facts.is_scaled = true;
-    facts.sqnr_db = sums.gains.sqnr_db(columns);
-    if (facts.alone_sqnr_db) facts.alone_sqnr_db = sums.gains_alone.sqnr_db(columns);
+    facts.sqnr_db = sums.gains.sqnr_db(columns...);
+    if (facts.alone_sqnr_db) facts.alone_sqnr_db = sums.gains_alone.sqnr_db(columns...);
     facts.outside.reset();  // of values that are not scaled
   }
 
@@ -310,6 +319,7 @@ class Comparison {
   std::vector<Sums> rows_{};
   std::vector<detail::ColumnGains> columns_{};  ///< of each row, once all are known
   std::map<std::size_t, Reader> readers_{};     ///< of the rows that are scaled
+  std::set<std::size_t> made_up_for_{};         ///< rows with a factor that an operator of float had
   bool is_repeated_{false};
 };
 

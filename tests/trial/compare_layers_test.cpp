@@ -174,6 +174,49 @@ TEST(CompareLayers, AWeightThatIsWrongByAFactorShowsAlthoughItsInputIsScaled) {
   }
 }
 
+/// Attention whose scores are divided by 6.
+torch::jit::Module attention() {
+  torch::manual_seed(12);
+  torch::jit::Module model = testing::user_module("Attention");
+  for (const char* name : {"query", "key", "value", "out"})
+    model.register_module(name, testing::linear(32, 32));
+  model.define(
+      "def forward(self, x):\n"
+      "  scores = torch.matmul(self.query.forward(x), self.key.forward(x).transpose(-1, -2)) / 6.0\n"
+      "  return self.out.forward(torch.matmul(torch.softmax(scores, -1), self.value.forward(x)))\n");
+  model.eval();
+  return model;
+}
+
+std::vector<LayerComparison> rows_of_attention(const torch::jit::Module& model,
+                                               const torch::jit::Module& quantized) {
+  torch::manual_seed(13);
+  const std::vector<Sample> samples{{3 * torch::randn({2, 16, 32})}};
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(quantized, default_qconfig_mapping("x86"), backend);
+  calibrate(prepared, samples);
+  return compare_layers(model, convert(prepared, backend), samples).rows;
+}
+
+TEST(CompareLayers, AFactorThatMovesIntoALayerIsNoErrorOfIt) {
+  bool is_scaled = false;
+  for (const LayerComparison& row : rows_of_attention(attention(), attention())) {
+    EXPECT_GT(row.sqnr_db, 20) << row.layer << ' ' << row.kernel;
+    EXPECT_GT(row.alone_sqnr_db.value_or(99), 20) << row.layer << ' ' << row.kernel;
+    is_scaled = is_scaled || row.is_scaled;
+  }
+  EXPECT_TRUE(is_scaled);
+}
+
+TEST(CompareLayers, AFactorThatNothingMakesUpForIsAnError) {
+  const torch::jit::Module wrong = attention();
+  wrong.attr("value").toModule().attr("weight").toTensor().detach().mul_(0.25);
+  const auto rows = rows_of_attention(attention(), wrong);
+  const auto value = std::ranges::find(rows, "value", &LayerComparison::layer);
+  EXPECT_LT(value->sqnr_db, 5);
+  EXPECT_FALSE(value->is_scaled);
+}
+
 TEST(CompareLayers, ARangeThatIsTooSmallShowsAsValuesOutsideAndOneThatIsTooLargeAsUnusedCodes) {
   const torch::jit::Module model = two_layers();
   const std::vector<LayerComparison> small =

@@ -46,7 +46,7 @@ constexpr CommandHelp kVerifyHelp{
         "the range\n"
         "of codes does not reach, and codes are those of the range that occur. Outlier is the largest float "
         "value over\n"
-        "the 99th percentile. * is without the factors of channels that a later layer's weight takes back."};
+        "the 99th percentile. * is without factors that later layers take back."};
 
 struct VerifyOptions {
   std::string first{};
