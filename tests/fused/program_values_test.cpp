@@ -222,5 +222,27 @@ TEST(ComparedRows, HaveTheSameNamesAfterAModelHasRun) {
   EXPECT_EQ(layers(), before);
 }
 
+TEST(ComparedRows, OfAProgramThatReadsAMaskAreThoseOfItsLayers) {
+  torch::manual_seed(14);
+  Module model = testing::user_module("Masked");
+  for (const char* name : {"query", "key", "value", "out"})
+    model.register_module(name, testing::linear(32, 32));
+  model.define(
+      "def forward(self, x, mask):\n"
+      "  scores = torch.matmul(self.query.forward(x), self.key.forward(x).transpose(-1, -2)) / 6.0\n"
+      "  scores = torch.masked_fill(scores, mask, -10000.0)\n"
+      "  return self.out.forward(torch.matmul(torch.softmax(scores, -1), self.value.forward(x)))\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 9, 32}), torch::rand({2, 9, 9}) > 0.7});
+  const ComparedLayers compared =
+      compare_layers(model, converted(model, samples, LoweringTarget::Fused), samples);
+  for (const std::string layer : {"query", "key", "value", "out"}) {
+    const auto row = std::ranges::find(compared.rows, layer, &LayerComparison::layer);
+    ASSERT_NE(row, compared.rows.end()) << layer;
+    EXPECT_GT(row->sqnr_db, 20) << layer;
+  }
+}
+
 }  // namespace
 }  // namespace tsq::detail
