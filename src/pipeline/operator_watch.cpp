@@ -17,12 +17,13 @@ const void* identity_of(const at::IValue& value) {
   return nullptr;
 }
 
-/// "conv.weight", "conv_weight" and "conv_packed_params_1" belong to "conv".
+/// "conv.weight", "conv_weight" and "conv_packed_params_1" belong to "conv", "words.rows" to "words".
 std::string owner_of(const std::string& attribute) {
   constexpr std::string_view kPacked = "_packed_params";
   if (const std::size_t packed = attribute.find(kPacked); packed != std::string::npos && packed > 0)
     return attribute.substr(0, attribute[packed - 1] == '.' ? packed - 1 : packed);
-  constexpr std::array<std::string_view, 5> kSuffixes{".weight", ".bias", ".packed", "_weight", "_bias"};
+  constexpr std::array<std::string_view, 7> kSuffixes{".weight", ".bias", ".packed", ".rows",
+                                                      "_weight", "_bias", "_rows"};
   for (const std::string_view suffix : kSuffixes) {
     if (attribute.ends_with(suffix)) return attribute.substr(0, attribute.size() - suffix.size());
   }

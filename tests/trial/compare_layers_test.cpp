@@ -174,6 +174,37 @@ TEST(CompareLayers, AWeightThatIsWrongByAFactorShowsAlthoughItsInputIsScaled) {
   }
 }
 
+torch::jit::Module embedding(int64_t rows) {
+  torch::jit::Module module("__torch__.torch.nn.modules.sparse.Embedding",
+                            std::make_shared<torch::jit::CompilationUnit>(), /*shouldMangle=*/true);
+  module.register_attribute("training", c10::BoolType::get(), false);
+  module.register_parameter("weight", torch::randn({rows, 32}), false);
+  module.define("def forward(self, x):\n  return torch.embedding(self.weight, x)\n");
+  return module;
+}
+
+TEST(CompareLayers, RowsOfEmbeddingsAreNamedAfterThem) {
+  torch::manual_seed(14);
+  torch::jit::Module model = testing::user_module("Text");
+  model.register_module("words", embedding(40));
+  model.register_module("places", embedding(12));
+  model.register_module("out", testing::linear(32, 32));
+  model.define(
+      "def forward(self, ids):\n"
+      "  y = self.words.forward(ids) + self.places.forward(torch.arange(ids.size(1)))[None]\n"
+      "  return self.out.forward(y)\n");
+  model.eval();
+  const std::vector<Sample> samples{{torch::randint(40, {2, 9}, at::kLong)}};
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend);
+  calibrate(prepared, samples);
+  std::vector<std::string> layers;
+  for (const LayerComparison& row : compare_layers(model, convert(prepared, backend), samples).rows) {
+    if (row.float_operator == "aten::embedding") layers.push_back(row.layer);
+  }
+  EXPECT_THAT(layers, ElementsAre("words", "places"));
+}
+
 /// Attention whose scores are divided by 6.
 torch::jit::Module attention() {
   torch::manual_seed(12);
