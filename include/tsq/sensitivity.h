@@ -60,6 +60,9 @@ struct LayerSensitivity {
 
 struct Sensitivity {
   std::vector<LayerSensitivity> layers{};  ///< the most costly first
+  /// No output has floating-point numbers: all decibels here are 10 log10(1 / s), where s is the share of
+  /// decisions that are others than in float. 20 dB: one of a hundred.
+  bool is_of_decisions{false};
   double int8_db{0};                       ///< SQNR when all are int8
   std::optional<double> int8_agreement{};  ///< share of the decisions when all are int8
   double float_db{0};  ///< SQNR when none is, which shows the effect of folded batch norms
@@ -112,6 +115,9 @@ struct GoalTrial {
   std::string what{};           ///< "all int8", "the 4 most costly layers float" …
   std::size_t float_layers{0};  ///< chosen ones; operators between them stay float as well
   double score{0};
+  /// What the score has to be: the goal, or more since a model that was made anew did worse than the one that
+  /// the search had seen.
+  double at_least{0};
   bool reached{false};
 };
 

@@ -254,12 +254,20 @@ std::optional<double> power_of_output(const std::vector<std::vector<at::Tensor>>
 
 /// A difference that is no number is the worst of all.
 double worst_db(const std::vector<Agreement>& outputs, const std::vector<std::optional<double>>& powers) {
-  const bool has_floats = std::ranges::any_of(powers, [](const auto& power) { return power.has_value(); });
   double worst = std::numeric_limits<double>::infinity();
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    if (has_floats && !powers[k]) continue;
-    const double db = powers[k] ? decibels(*powers[k], outputs[k].error_power()) : outputs[k].sqnr_db();
+    if (!powers[k]) continue;
+    const double db = decibels(*powers[k], outputs[k].error_power());
     worst = std::min(worst, std::isnan(db) ? -std::numeric_limits<double>::infinity() : db);
+  }
+  return worst;
+}
+
+/// 20 where one decision of a hundred is another than in float.
+double decibels_of_decisions(const std::vector<JudgedDecisions>& outputs) {
+  double worst = std::numeric_limits<double>::infinity();
+  for (const JudgedDecisions& output : outputs) {
+    if (output.is_judged()) worst = std::min(worst, decibels(1, 1 - output.all.share()));
   }
   return worst;
 }
@@ -392,8 +400,10 @@ FloatOutputs::Comparison FloatOutputs::compare(const Module& model, at::QEngine 
       decisions_.add(names_[k], wanted_[i][k], got[k]);
     }
   }
-  return {.decisions = mapped(names_, [&](const std::string& name) { return decisions_.of(name); }),
-          .worst_db = worst_db(outputs, powers_)};
+  Comparison compared{.decisions =
+                          mapped(names_, [&](const std::string& name) { return decisions_.of(name); })};
+  compared.worst_db = has_floats() ? worst_db(outputs, powers_) : decibels_of_decisions(compared.decisions);
+  return compared;
 }
 
 }  // namespace detail

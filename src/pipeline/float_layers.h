@@ -4,6 +4,7 @@
 #include <tsq/decisions.h>
 #include <tsq/sensitivity.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,12 +59,16 @@ class FloatOutputs {
 
   struct Comparison {
     std::vector<JudgedDecisions> decisions{};  ///< of each output
-    /// SQNR of the worst floating-point output, by output_powers; of the worst of all where there is none.
+    /// SQNR of the worst floating-point output, by output_powers; where there is none, and labels are, of the
+    /// share of decisions that are others.
     double worst_db{0};
   };
   /// Runs a quantized model, with its engine.
   [[nodiscard]] Comparison compare(const torch::jit::Module& model, at::QEngine engine) const;
   [[nodiscard]] std::size_t samples() const noexcept { return samples_.size(); }
+  [[nodiscard]] bool has_floats() const {
+    return std::ranges::any_of(powers_, [](const auto& power) { return power.has_value(); });
+  }
 
  private:
   std::vector<Sample> samples_;

@@ -90,7 +90,7 @@ Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
                             : cost_of(made(detail::float_nodes(model, std::span(order).first(most_costly))));
   };
 
-  Sensitivity result{.samples = wanted.samples()};
+  Sensitivity result{.is_of_decisions = !wanted.has_floats(), .samples = wanted.samples()};
   for (std::size_t i = 0; i < order.size(); ++i) {
     const LayerCost& by_itself = alone[order[i]];
     const LayerCost cumulative = with_float(i);
@@ -136,6 +136,7 @@ nlohmann::json Sensitivity::to_json() const {
     entries.push_back(std::move(entry));
   }
   return {{"samples", samples},
+          {"is_of_decisions", is_of_decisions},
           {"int8_sqnr_db", detail::finite_or_null(int8_db)},
           {"int8_agreement", detail::finite_or_null(int8_agreement)},
           {"float_sqnr_db", detail::finite_or_null(float_db)},

@@ -44,6 +44,9 @@ std::string record_of(const torch::jit::Module& module) {
 /// What it would take for a model that gains nothing to be better.
 std::string leaving_remedy(const QuantizeOptions& options) {
   if (options.recipe == Recipe::Fx) return "--recipe best leaves layers float that do not pay";
+  if (options.force)
+    return options.times ? "without --force (force), layers that do not pay stay float"
+                         : "without --force and --no-check (force, times), layers that do not pay stay float";
   if (!options.times) return "without --no-check (times = false), layers that do not pay stay float";
   return "deploy the float model";
 }
@@ -54,7 +57,8 @@ std::string accuracy_remedy(const Quantized& quantized) {
              : "--min-sqnr 20 (goal.min_sqnr) leaves the most costly layers float";
 }
 
-std::string nothing_quantized_remedy(const QuantizeOptions& options) {
+std::string nothing_quantized_remedy(const Quantized& quantized, const QuantizeOptions& options) {
+  if (quantized.goal && !quantized.goal->search.kept.empty()) return "a lower goal leaves fewer layers float";
   if (options.mode != QuantizeMode::WeightOnly && options.mapping && !options.mapping->global_qconfig())
     return "the mapping has no entry \"\" for everything, 'tsq qconfig show best_x86' prints one to begin "
            "with; "
@@ -150,7 +154,8 @@ std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes
   remark_on_gains(quantized, growth_of(quantized, float_bytes), options, warnings);
   if (left_float_for_speed_or_size(quantized)) return warnings;
   if (quantized.is_float_model) {
-    warnings.push_back({.kind = RemarkKind::NothingQuantized, .remedy = nothing_quantized_remedy(options)});
+    warnings.push_back(
+        {.kind = RemarkKind::NothingQuantized, .remedy = nothing_quantized_remedy(quantized, options)});
   } else if (is_hardly_quantized(sums)) {
     warnings.push_back({.kind = RemarkKind::HardlyQuantized,
                         .figure = sums.quantized_macs_share(),

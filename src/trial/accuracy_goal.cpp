@@ -109,6 +109,7 @@ class Search {
       tell({.what = what,
             .float_layers = kept.size(),
             .score = known->second,
+            .at_least = bar_,
             .reached = known->second >= bar_});
     }
     if (known->second < bar_) return false;
@@ -123,6 +124,7 @@ class Search {
     const double seen = score_;
     make_anew("made anew", options_.confirm);
     if (score_ >= goal_.at_least) return true;
+    refused_.insert(kept_);
     if (!best_anew_ || score_ > best_anew_->score) best_anew_ = {.kept = kept_, .score = score_};
     // What it lacks on other samples it has to have more on these: there, models are compared by the same
     // ranges.
@@ -147,19 +149,19 @@ class Search {
     tell({.what = fmt::format("{}, {}", made.is_all_float ? "all float" : float_text(kept_), how),
           .float_layers = kept_.size(),
           .score = score_,
+          .at_least = goal_.at_least,
           .reached = score_ >= goal_.at_least});
   }
 
-  /// More layers float than in what was found; whether there are any.
+  /// What reaches the bar and has not been refused; whether there is any.
   bool step_down() {
     if (!groups_) return reach();
     if (kept_.size() == candidates_.size()) return false;
-    const std::size_t before = kept_.size();
     kept_ = candidates_.all();
     if (++steps_ == kMostSteps) return true;
     approach(budget_);
     // What does not even run when it is made anew lacks nothing that can be measured.
-    for (int i = 0; i < kMostHalvings && kept_.size() <= before; ++i) {
+    for (int i = 0; i < kMostHalvings && refused_.contains(kept_); ++i) {
       budget_ /= 2;
       kept_ = within(*groups_, budget_);
     }
@@ -226,6 +228,7 @@ class Search {
   }
 
   static std::string float_text(const Indices& kept) {
+    if (kept.empty()) return "all int8";
     return fmt::format("{} layer{} float", kept.size(), kept.size() == 1 ? "" : "s");
   }
 
@@ -311,6 +314,7 @@ class Search {
   double budget_{0};      ///< of error, of what was found
   std::size_t steps_{0};  ///< down from what did not hold when it was made anew
   std::optional<Anew> best_anew_{};
+  std::set<Indices> refused_{};  ///< the float layers of models that did not reach the goal when made anew
   std::optional<Whole> whole_{};
   std::optional<Referee> referee_{};
   std::optional<Referee> of_labels_{};  ///< compares them, where no output has an SQNR
@@ -395,6 +399,7 @@ nlohmann::json GoalSearch::to_json() const {
     tried.push_back({{"what", trial.what},
                      {"float_layers", trial.float_layers},
                      {"score", detail::finite_or_null(trial.score)},
+                     {"at_least", detail::finite_or_null(trial.at_least)},
                      {"reached", trial.reached}});
   }
   nlohmann::json layers = nlohmann::json::array();

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
@@ -66,7 +67,7 @@ std::string_view reason_for(LeftFloatCause cause) {
 }
 
 /// The entries of the mapping that leave these layers float are not the user's. `is_all_float`: it has none.
-void tell_who_decided(const std::vector<LeftFloat>& changes, bool is_all_float, Report& report) {
+void tell_of_changes(const std::vector<LeftFloat>& changes, bool is_all_float, Report& report) {
   std::unordered_map<std::string, LeftFloatCause> causes;
   for (const LeftFloat& change : changes) {
     for (const QuantizedLayer& layer : change.layers) {
@@ -298,8 +299,8 @@ class Finish {
     // Entries of its own are nobody's mistake: what stays float may not be lifted to the layer that they
     // name.
     if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
-    tell_who_decided(result.left_float, !result.left_float.empty() && mapping_ == QConfigMapping(),
-                     result.report);
+    tell_of_changes(result.left_float, !result.left_float.empty() && mapping_ == QConfigMapping(),
+                    result.report);
     if (latency && !is_float) result.optimized_latency = beside_optimized(result.module);
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
     if (is_as_it_was) {
@@ -348,6 +349,16 @@ class Finish {
 };
 
 }  // namespace
+
+void tell_of_goal(std::span<const QuantizedLayer> layers, Report& report) {
+  std::unordered_set<std::string> nodes;
+  for (const QuantizedLayer& layer : layers) nodes.insert(layer.nodes.begin(), layer.nodes.end());
+  for (Decision& decision : report.decisions) {
+    if (decision.quantized || !nodes.contains(decision.node)) continue;
+    decision.reason = "the goal's search left it float: in int8 it costs accuracy";
+    decision.remedy = "a lower goal";
+  }
+}
 
 Finished finish(const FinishTask& task) { return Finish(task).run(); }
 

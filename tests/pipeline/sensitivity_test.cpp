@@ -316,6 +316,27 @@ TEST(Sensitivity, DynamicModelsAreRankedToo) {
   EXPECT_EQ(found.layers.front().layer.name, "bad");
 }
 
+TEST(Sensitivity, LabelsAreRankedByTheDecisionsThatAreOthers) {
+  torch::manual_seed(9);
+  torch::jit::Module model = testing::user_module("Labeller");
+  model.register_module("first", testing::linear(32, 64));
+  model.register_module("second", testing::linear(64, 64));
+  model.define(
+      "def forward(self, x):\n"
+      "  return torch.argmax(self.second.forward(torch.relu(self.first.forward(x))), -1)\n");
+  model.eval();
+  std::vector<Sample> data;
+  for (int i = 0; i < 4; ++i) data.push_back({torch::randn({200, 32})});
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
+  calibrate(prepared, data);
+  const Sensitivity found = sensitivity(prepared, backend, data);
+  EXPECT_TRUE(found.is_of_decisions);
+  ASSERT_TRUE(found.int8_agreement.has_value());
+  ASSERT_LT(*found.int8_agreement, 1);
+  EXPECT_NEAR(found.int8_db, -10 * std::log10(1 - *found.int8_agreement), 1e-6);
+}
+
 TEST(Sensitivity, StandaloneModulesAreRefused) {
   Module model = testing::user_module("Outer");
   model.register_module("inner", testing::conv_bn_relu());

@@ -495,6 +495,12 @@ TEST(Quantize, LostDecisionsOfSequencesAreToldAndAGoalMendsThem) {
                                      .float_bytes = kLargeFile});
   EXPECT_GE(mended.trial.outputs.at(0).decisions.all.share(), 0.99);
   EXPECT_THAT(kinds(mended.warnings), ::testing::Not(::testing::Contains(RemarkKind::OtherDecisions)));
+  ASSERT_FALSE(mended.goal->search.kept.empty());
+  const std::string& node = mended.goal->search.kept.front().nodes.front();
+  const auto& decisions = mended.report().decisions;
+  const auto left = std::ranges::find(decisions, node, &Decision::node);
+  ASSERT_NE(left, decisions.end());
+  EXPECT_EQ(left->reason, "the goal's search left it float: in int8 it costs accuracy");
 }
 
 /// Returns the places of its largest scores.

@@ -112,9 +112,10 @@ std::string goal_text(const GoalOutcome& outcome) {
   if (outcome.float_score)
     text += fmt::format("             the float file has {}\n", number(*outcome.float_score));
   for (const QuantizedLayer& layer : search.kept) text += fmt::format("  float      {}\n", layer.to_text());
-  std::vector<std::vector<std::string>> rows{{"  tried", "score", ""}};
+  std::vector<std::vector<std::string>> rows{{"  tried", "score", "asked", ""}};
   for (const GoalTrial& trial : search.trials) {
-    rows.push_back({"  " + trial.what, number(trial.score), trial.reached ? "enough" : "too little"});
+    rows.push_back({"  " + trial.what, number(trial.score), number(trial.at_least),
+                    trial.reached ? "enough" : "too little"});
   }
   return text + text_table(rows);
 }

@@ -154,11 +154,14 @@ std::string text_of(const SensitivityCommandOptions& options, const Ranked& rank
   const Sensitivity& found = ranked.sensitivity;
   std::string text = fmt::format(
       "'{}': {} layers ({}, recipe {}), judged on {} sample{} of '{}'\n"
-      "  SQNR       {} dB of the worst output when all are int8\n"
+      "  {} when all are int8\n"
       "  time       {}\n",
       options.model, found.layers.size(), options.configuration.mode, options.configuration.recipe,
       found.samples, found.samples == 1 ? "" : "s", options.data.empty() ? options.calib : options.data,
-      db_text(found.int8_db), seconds_text(ranked.seconds));
+      found.is_of_decisions
+          ? fmt::format("decisions  {:.2f} % as in float", 100 * found.int8_agreement.value_or(1))
+          : fmt::format("SQNR       {} dB of the worst output", db_text(found.int8_db)),
+      seconds_text(ranked.seconds));
   if (!options.output.empty()) {
     const double db = ranked.float_layers < found.layers.size()
                           ? found.layers[ranked.float_layers].cumulative_db
@@ -169,9 +172,9 @@ std::string text_of(const SensitivityCommandOptions& options, const Ranked& rank
   if (!options.report.empty()) text += fmt::format("  report     {}\n", options.report);
   if (found.layers.empty()) return text;
   return text + '\n' + layer_table(found) +
-         "\nalone: SQNR of the worst output, of what varies in it, when this layer only is int8; cumulative: "
-         "when "
-         "it and all below it are\n";
+         fmt::format("\nalone: {} when this layer only is int8; cumulative: when it and all below it are\n",
+                     found.is_of_decisions ? "10 log10(1 / share of decisions that are others than in float)"
+                                           : "SQNR of the worst output, of what varies in it,");
 }
 
 nlohmann::json to_json(const SensitivityCommandOptions& options, const Ranked& ranked) {
