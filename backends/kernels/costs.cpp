@@ -33,7 +33,8 @@ constexpr std::array kCosts{
          .channels_to_grow = kNever,
          .largest_weight_at_points = 1 << 15,
          .share_of_small_layers = 20}},
-    // fbgemm takes a third less time for 4 x 4 x 3 than for 3 x 3 x 3. With 32 channels and more, growing takes
+    // fbgemm takes a third less time for 4 x 4 x 3 than for 3 x 3 x 3. With 32 channels and more, growing
+    // takes
     // less time than padding; with other numbers up to a fifth more.
     Row{LoweringTarget::Stock,
         "fbgemm",

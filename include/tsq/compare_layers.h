@@ -45,8 +45,8 @@ struct LayerComparison {
   std::optional<int64_t> codes{};   ///< that its range has
   std::optional<int64_t> codes_used{};
   /// Its channels are scaled, and the weight of a later layer takes that back (equalization, smoothing), or
-  /// all of it has a factor that a later operator has in float (1/√d of attention): SQNR is that without these
-  /// factors, `outside` is none.
+  /// all of it has a factor that a later operator has in float (1/√d of attention): SQNR is that without
+  /// these factors, `outside` is none.
   bool is_scaled{false};
   std::optional<double> outlier{};  ///< the largest float value over the one that 99 % do not exceed
 

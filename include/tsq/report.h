@@ -12,9 +12,10 @@ namespace tsq {
 
 /// How one operator of the model was quantized, or why it was not.
 struct Decision {
-  std::string node{};   ///< name of its output in the captured graph
-  std::string layer{};  ///< module path in the user's model
-  std::string op{};     ///< PyTorch's name, "torch.nn.Conv2d"
+  std::string node{};    ///< name of its output in the captured graph
+  std::string layer{};   ///< module path in the user's model
+  std::string method{};  ///< the method beside forward that runs it; empty: forward does
+  std::string op{};      ///< PyTorch's name, "torch.nn.Conv2d"
   bool quantized{false};
   std::string pattern{};                ///< the row that matched, empty when none did
   std::string qconfig_source{};         ///< "global", "object type 'torch.nn.Linear'" …

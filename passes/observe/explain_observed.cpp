@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/methods.h"
 #include "match/remedy.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/operator_names.h"
@@ -74,6 +75,7 @@ void ObservationReport::add(Node* node, const Findings& findings) {
   decision.op = readable_name(model_, node);
   decision.node = node->outputs().empty() ? "" : lasting_name(node->outputs().front(), decision.op);
   decision.layer = ir::layer_of(model_, node);
+  decision.method = ir::method_of(node);
   decision.on_tensors = findings.on_tensors;
   if (ir::is_module_call(node)) {
     for (const ir::Scope& part : ir::call_of(model_, node).parts) decision.parts.emplace_back(part.type.name);

@@ -57,6 +57,7 @@ nlohmann::json entry_json(const Decision& decision) {
     if (!value.empty() && value != "") entry[key] = value;
   }
   if (decision.macs) entry["macs"] = *decision.macs;
+  if (!decision.method.empty()) entry["method"] = decision.method;
   if (decision.float_share > 0) entry["float_share"] = decision.float_share;
   if (decision.seconds) entry["seconds"] = *decision.seconds;
   return entry;

@@ -80,7 +80,8 @@ std::string is_text(const Decision& decision) {
 using Row = std::vector<std::string>;
 
 Row row_of(const Decision& decision, const Totals& sums) {
-  Row row{"  " + group_and_name(decision).second,
+  const std::string method = decision.method.empty() ? "" : fmt::format(" (method {})", decision.method);
+  Row row{"  " + group_and_name(decision).second + method,
           op_text(decision),
           is_text(decision),
           decision.quantized ? decision.kernel : "",

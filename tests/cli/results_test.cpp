@@ -475,6 +475,8 @@ TEST_F(Results, AnyMethodCalibrates) {
     }
     EXPECT_EQ(quantized.get_method("twice").function().getSchema().arguments()[2].name(), "n");
   }
+  const Outcome explained = tsq({"explain", path("coder.pt"), "--recipe", "fx"});
+  EXPECT_THAT(explained.out, HasSubstr("dec (method decode)"));
   const Outcome outcome = tsq(
       {"quantize", path("coder.pt"), "--calib", path("inputs.pt"), "--method", "code", "-o", path("no.pt")});
   EXPECT_EQ(outcome.exit_code, 1);

@@ -164,8 +164,12 @@ nlohmann::json operator_summary(const Report& report) {
 }
 
 std::string operator_summary_text(const Report& report, std::string_view all) {
+  const auto in_methods = std::ranges::count_if(report.decisions, [](const Decision& decision) {
+    return !decision.method.empty() && decision.on_tensors;
+  });
   std::string text =
-      fmt::format("  operators  {} quantized, {} float\n", quantized_count(report), float_count(report));
+      fmt::format("  operators  {} quantized, {} float{}\n", quantized_count(report), float_count(report),
+                  in_methods > 0 ? fmt::format(", {} of them in methods beside forward", in_methods) : "");
   const std::vector<Reason> groups = reasons(report, /*alike=*/true);
   for (std::size_t i = 0; i < std::min(groups.size(), kReasonsShown); ++i) {
     const Reason& reason = groups[i];
