@@ -14,13 +14,14 @@ namespace {
 
 using ir::Match;
 
-/// Whether two operators have one static QConfig.
+/// Whether the results of two operators are observed alike. Transposed convolutions have other weights.
 bool round_alike(const ir::NodeRecord* a, const ir::NodeRecord* b) {
-  if (a == nullptr || b == nullptr || !a->lookup.qconfig) return false;
-  return match::is_static(*a->lookup.qconfig) && a->lookup.qconfig == b->lookup.qconfig;
+  if (a == nullptr || b == nullptr || !a->lookup.qconfig || !b->lookup.qconfig) return false;
+  return match::is_static(*a->lookup.qconfig) && match::is_static(*b->lookup.qconfig) &&
+         a->lookup.qconfig->activation == b->lookup.qconfig->activation;
 }
 
-/// The clamp that alone reads what `match` computes, under the same QConfig; null where there is none.
+/// The clamp that alone reads what `match` computes, observed alike; null where there is none.
 Node* clamp_after(const Model& model, const Match& match) {
   if (match.shares_observer) return nullptr;
   Node* reader = ir::only_reader(match.last);
