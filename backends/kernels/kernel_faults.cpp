@@ -63,6 +63,7 @@ constexpr std::string_view kEmptyLinear =
     "oneDNN's linear layers return [0, channels] of an empty tensor of any number of dimensions";
 constexpr std::string_view kEmptyRecurrent =
     "oneDNN's recurrent layers, which begin with a linear layer, take a batch without samples for no steps";
+constexpr std::string_view kDividesByCount = "qnnpack ends the process with a tensor without elements";
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
 
 constexpr std::array kFaults{
@@ -147,6 +148,9 @@ constexpr std::array kFaults{
     KernelFault{"onednn", "quantized::linear_relu_dynamic", MoreDimensions, ShapedWhenEmpty, kEmptyLinear},
     KernelFault{"onednn", "aten::quantized_lstm", Always, ShapedWhenEmpty, kEmptyRecurrent},
     KernelFault{"onednn", "aten::quantized_gru", Always, ShapedWhenEmpty, kEmptyRecurrent},
+    KernelFault{"qnnpack", "quantized::hardswish", Always, NotWhenEmpty, kDividesByCount},
+    KernelFault{"qnnpack", "aten::hardsigmoid", Always, NotWhenEmpty, kDividesByCount},
+    KernelFault{"qnnpack", "aten::hardsigmoid_", Always, NotWhenEmpty, kDividesByCount},
     KernelFault{"", "quantized::conv2d_add", Always, AddendOfItsOwn, kAddend},
     KernelFault{"", "quantized::conv2d_add_relu", Always, AddendOfItsOwn, kAddend},
 };
@@ -250,6 +254,22 @@ std::vector<KernelFault> all_faults() {
 std::span<const KernelFault> kernel_faults() {
   static const std::vector<KernelFault> kAll = all_faults();
   return kAll;
+}
+
+std::string_view wrong_results_of(std::string_view engine, std::string_view op) {
+  constexpr std::array kShapesAlone{
+      Always,          TransposedChannelsDiffer, TransposedDirectPath, TransposedPerChannelInGroups,
+      NotOverChannels, AverageOverOtherCount,    MoreDimensions};
+  constexpr std::array kOfResults{KeepReference, ContiguousInput, PlainLayout, ShapedWhenEmpty, NotWhenEmpty};
+  const auto bare = [](std::string_view name) { return name.substr(name.find_last_of(".:") + 1); };
+  const auto found = std::ranges::find_if(kernel_faults(), [&](const KernelFault& fault) {
+    const bool is_operator = fault.kernel.starts_with("torch.") && op.starts_with("aten::");
+    return fault.engine == engine &&
+           (fault.kernel == op || (is_operator && bare(fault.kernel) == bare(op))) &&
+           std::ranges::find(kShapesAlone, fault.when) != kShapesAlone.end() &&
+           std::ranges::find(kOfResults, fault.precaution) != kOfResults.end();
+  });
+  return found == kernel_faults().end() ? std::string_view() : found->reason;
 }
 
 std::string remedy_of(const KernelFault& fault) {

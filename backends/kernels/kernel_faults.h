@@ -60,6 +60,7 @@ enum class Precaution {
   FullRange,        ///< the kernel ignores reduce_range and warns of it: it is not asked for
   AddendOfItsOwn,   ///< the kernel writes into the addend: a copy, where somebody reads it afterwards
   ShapedWhenEmpty,  ///< an empty result is given the dimensions that it has lost
+  NotWhenEmpty,     ///< the kernel is not called with an empty tensor, which is its result
 };
 
 struct KernelFault {
@@ -71,6 +72,10 @@ struct KernelFault {
 };
 
 std::span<const KernelFault> kernel_faults();
+
+/// Why an operator of a file may return wrong results with an engine that the file was not made for; empty
+/// where nothing is known against it. `op`: "quantized::conv_transpose2d", "aten::relu6".
+std::string_view wrong_results_of(std::string_view engine, std::string_view op);
 
 /// What the user may change so that the kernel can be used, or another engine's.
 std::string remedy_of(const KernelFault& fault);

@@ -214,6 +214,30 @@ TEST_F(Engines, InspectSaysOfEveryKernelOnWhichEnginesItRuns) {
   at::globalContext().setQEngine(before);
 }
 
+TEST_F(Engines, WhereAKernelMayBeWrongInspectSaysSo) {
+  torch::manual_seed(0);
+  torch::jit::Module model = user_module("Clamped");
+  model.register_module("first", conv2d(3, 8, 3));
+  model.register_module("last", conv2d(8, 8, 1));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = torch.relu6(self.first.forward(x))\n"
+      "  return self.last.forward(torch.clamp(torch.cat([y, x.repeat([1, 3, 1, 1])[:, :8]], 0), 0.0, "
+      "3.0))\n");
+  model.save(path("clamped.pt"));
+  write_data("images.pt", torch::randn({4, 3, 8, 8}));
+  for (const std::string engine : {"x86", "qnnpack"}) {
+    ASSERT_EQ(tsq({"quantize", path("clamped.pt"), "--calib", path("images.pt"), "--backend", engine,
+                   "--recipe", "fx", "--no-check", "-o", path("q.pt")})
+                  .exit_code,
+              0);
+    for (const json& fit : json::parse(tsq({"inspect", path("q.pt"), "--json"}).out)["engines"]) {
+      const bool is_doubted = fit["engine"] == "qnnpack" && engine != "qnnpack";
+      EXPECT_EQ(fit["doubt"].get<std::string>().empty(), !is_doubted) << engine << ": " << fit.dump();
+    }
+  }
+}
+
 TEST_F(Engines, AFileForX86WorksOnX86) {
   torch::manual_seed(0);
   torch::jit::Module model = user_module("Head");

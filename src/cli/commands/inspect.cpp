@@ -38,9 +38,18 @@ json to_json(const ProgramFacts& programs) {
           {"float_operations", programs.float_operations}};
 }
 
+/// Of the engine that the file was made for there is none: lowering has taken care.
+std::string doubt_of(const EngineFit& fit, const json& metadata) {
+  const bool is_own = metadata.is_object() && metadata.value("engine", json()) == fit.engine;
+  return is_own || !fit.refusal.empty() ? std::string() : fit.doubt;
+}
+
 json to_json(const ModelFile& model, const ModelFacts& facts, const json& metadata) {
-  const json engines = json_list(facts.engines, [](const EngineFit& fit) -> json {
-    return {{"engine", fit.engine}, {"works", fit.refusal.empty()}, {"reason", fit.refusal}};
+  const json engines = json_list(facts.engines, [&](const EngineFit& fit) -> json {
+    return {{"engine", fit.engine},
+            {"works", fit.refusal.empty()},
+            {"reason", fit.refusal},
+            {"doubt", doubt_of(fit, metadata)}};
   });
   return {{"path", model.path},
           {"bytes", model.bytes},
@@ -93,12 +102,14 @@ std::string programs_text(const ProgramFacts& programs) {
   return text;
 }
 
-std::string engines_text(const ModelFacts& facts) {
+std::string engines_text(const ModelFacts& facts, const json& metadata) {
   if (facts.engines.empty()) return "  any: no operator depends on the quantized engine\n";
   std::string text;
   for (const EngineFit& fit : facts.engines) {
-    text += fit.refusal.empty() ? fmt::format("  {:<8} works\n", fit.engine)
-                                : fmt::format("  {:<8} no: {}\n", fit.engine, fit.refusal);
+    const std::string doubt = doubt_of(fit, metadata);
+    text += !fit.refusal.empty() ? fmt::format("  {:<8} no: {}\n", fit.engine, fit.refusal)
+            : doubt.empty()      ? fmt::format("  {:<8} works\n", fit.engine)
+                                 : fmt::format("  {:<8} runs, and may be wrong: {}\n", fit.engine, doubt);
   }
   return text;
 }
@@ -127,7 +138,7 @@ std::string text_of(const ModelFile& model, const ModelFacts& facts, const json&
   const std::string quantized = operators_text(facts, true);
   return text + fmt::format("operators of forward\n{}{}  float\n{}engines\n{}tsq\n{}",
                             quantized.empty() ? "" : "  quantized\n", quantized, operators_text(facts, false),
-                            engines_text(facts), metadata_text(metadata));
+                            engines_text(facts, metadata), metadata_text(metadata));
 }
 
 void run_inspect(const std::string& path, const Session& session) {

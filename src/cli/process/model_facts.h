@@ -20,6 +20,7 @@ struct Amount {
 struct EngineFit {
   std::string engine{};
   std::string refusal{};
+  std::string doubt{};  ///< why results may be wrong, unless the file was made for this engine
 };
 
 /// The fused programs of a model: all together.
