@@ -19,6 +19,7 @@
 #include "backends/kernels/engine_packing.h"
 #include "base/libtorch_error.h"
 #include "base/text.h"
+#include "config/names/known_names.h"
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
 #include "passes/numerics/observer_result.h"
@@ -140,9 +141,16 @@ std::optional<std::size_t> followed_by(const Model& model, const ir::Match& matc
   return maker == nullptr ? std::nullopt : maker->match;
 }
 
+/// Of the names that a trace may stand for, one that PyTorch has.
+Symbol known_target(const QConfigQuery& query) {
+  const auto known =
+      std::ranges::find_if(query.targets, [](const Symbol& each) { return !unknown_name(each); });
+  return known == query.targets.end() ? query.targets.front() : *known;
+}
+
 OperatorUse use_of(const QConfigQuery& query) {
   return {.module_name = query.is_module ? query.parent_path : query.module_path,
-          .type = query.order_type ? *query.order_type : query.targets.front(),
+          .type = query.order_type ? *query.order_type : known_target(query),
           .index = query.order_index};
 }
 
@@ -165,14 +173,32 @@ QuantizedLayer layer_of(const std::vector<Member>& members, const std::vector<st
   return layer;
 }
 
+using RecordsByNode = std::unordered_map<std::string, const ir::NodeRecord*>;
+
+/// As a mapping for the user's model counts them: without the operators that passes have put in since.
+std::vector<std::pair<const Node*, QConfigQuery>> queries_of(const Model& model,
+                                                             const RecordsByNode& observed) {
+  auto queries = match::qconfig_queries(model);
+  std::map<std::pair<std::string, std::string_view>, int> put_in;
+  for (auto& [node, query] : queries) {
+    if (query.targets.empty() || query.is_module) continue;
+    int& before = put_in[{query.module_path, query.targets.front().name}];
+    if (observed.contains(name_of(node)))
+      query.order_index -= before;
+    else
+      ++before;
+  }
+  return queries;
+}
+
 std::vector<QuantizedLayer> layers_of(const Stage& stage, const Model& unobserved) {
   const Model model = matched(stage, unobserved, stage.mapping);
-  const auto queries = match::qconfig_queries(model);
-  std::unordered_map<std::string, const ir::NodeRecord*> observed;
+  RecordsByNode observed;
   for (const std::size_t index : stage.model.report_order) {
     const ir::NodeRecord& record = stage.model.records[index];
     if (!record.decision.node.empty()) observed.emplace(record.decision.node, &record);
   }
+  const auto queries = queries_of(model, observed);
   std::vector<Member> members;
   for (const auto& [node, query] : queries) {
     const ir::NodeRecord* record = ir::record_of(model, node);
