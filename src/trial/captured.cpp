@@ -161,7 +161,7 @@ std::vector<Captured> Recording::take() {
 }
 
 /// What an operator reads in float was codes before, where another operator has quantized it and one has
-/// dequantized it again: this rounding belongs to who reads it.
+/// dequantized it again: this rounding belongs to who reads it. Bytes were codes of a quantized tensor.
 void find_rounded(std::vector<Captured>& operators) {
   for (Captured& op : operators) {
     for (Source& source : op.reads) {
@@ -169,6 +169,7 @@ void find_rounded(std::vector<Captured>& operators) {
         const Captured& maker = operators[at.index];
         if (!bench::is_conversion(maker.kind) || maker.reads.empty()) break;
         if (maker.output.defined() && maker.output.is_quantized()) source.rounded = maker.output;
+        if (maker.kind == "aten::int_repr") source.rounded = maker.input;
         at = maker.reads.front();
       }
     }

@@ -105,9 +105,12 @@ double ValueGains::of_all() const {
   return gain > 0 && std::abs(std::log(gain)) > kScatter ? gain : 1;
 }
 
-bool ValueGains::are_made_up_for_by(const ValueGains& reader, const ValueGains& reader_alone) const {
+bool ValueGains::are_made_up_for_by(const ValueGains& reader, const ValueGains& reader_alone,
+                                    const ColumnGains& own) const {
   const double gain = of_all();
-  return gain != 1 && reader.of_all() == 1 && std::abs(std::log(gain * reader_alone.of_all())) < kScatter;
+  if (gain == 1 || reader.of_all() != 1) return false;
+  return std::abs(std::log(own.of_all / gain)) < kScatter ||
+         std::abs(std::log(gain * reader_alone.of_all())) < kScatter;
 }
 
 double ValueGains::sqnr_db() const {

@@ -39,9 +39,11 @@ class ValueGains {
 
   /// The factor that all values have in common; 1 where it is near 1, or of vectors and numbers.
   [[nodiscard]] double of_all() const;
-  /// Whether what reads the values makes up for their common factor: alone, shown values without it, it is
-  /// wrong by that factor. Float had an operator for it, which is part of the layer before now.
-  [[nodiscard]] bool are_made_up_for_by(const ValueGains& reader, const ValueGains& reader_alone) const;
+  /// Whether what reads the values makes up for their common factor: it has none, and the weight that makes
+  /// them has the same factor, or the reader is wrong by it when it is shown values without. Float has an
+  /// operator for it, which is part of the layer.
+  [[nodiscard]] bool are_made_up_for_by(const ValueGains& reader, const ValueGains& reader_alone,
+                                        const ColumnGains& own) const;
   /// Decibels without the common factor.
   [[nodiscard]] double sqnr_db() const;
 

@@ -45,15 +45,21 @@ using torch::jit::Module;
 
 // ---------------------------------------------------------------- shadows and weights
 
+bool holds_codes(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kByte || tensor.scalar_type() == at::kChar;
+}
+
 /// The tensor that an int8 operator gets, in place of its own, to compute on the float model's numbers. What
-/// the int8 model rounds on the way to it is rounded here, too.
+/// the int8 model rounds on the way to it is rounded here, too. Undefined where its codes have no meaning.
 at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact, const at::Tensor& rounded) {
   const at::Tensor& codes = own.is_quantized() ? own : rounded;
-  if (!codes.defined() || !codes.is_quantized()) return exact.to(own.scalar_type()).clone();
+  if (!codes.defined() || !codes.is_quantized())
+    return holds_codes(own) ? at::Tensor() : exact.to(own.scalar_type()).clone();
   const at::Tensor quantized =
       at::quantize_per_tensor(exact.to(at::kFloat).contiguous(own.suggest_memory_format()), codes.q_scale(),
                               codes.q_zero_point(), codes.scalar_type());
-  return own.is_quantized() ? quantized : quantized.dequantize().to(own.scalar_type());
+  if (own.is_quantized()) return quantized;
+  return holds_codes(own) ? quantized.int_repr() : quantized.dequantize().to(own.scalar_type());
 }
 
 /// A value with other tensors in it: those of `tensors`, from `next` on.
@@ -95,6 +101,7 @@ std::optional<at::Tensor> shadow(const Captured& op, const OperatorPair& pair, c
       const at::Tensor exact =
           pair.is_layer && i == pair.input ? factors.applied_to(*pair.inputs[i]) : *pair.inputs[i];
       tensors[i] = as_input(tensors[i], exact.reshape_as(tensors[i]), op.reads[i].rounded);
+      if (!tensors[i].defined()) return std::nullopt;
     }
     const kernels::EnginePacking packing(engine);
     const std::optional<at::Tensor> result = op.compute ? op.compute(tensors) : dispatched(op, tensors);
@@ -105,12 +112,26 @@ std::optional<at::Tensor> shadow(const Captured& op, const OperatorPair& pair, c
   }
 }
 
+bool is_transposed_convolution(const Captured& layer) {
+  constexpr std::size_t kTransposed = 6;  // of aten::_convolution, as traced files have it
+  if (layer.kind.ends_with("convolution") && layer.inputs.size() > kTransposed)
+    return layer.inputs[kTransposed].isBool() && layer.inputs[kTransposed].toBool();
+  return layer.kind.find("conv_transpose") != std::string::npos;
+}
+
+/// A transposed convolution's weight, [channels in, channels out of a group, …], as others lie.
+at::Tensor by_output_channel(const at::Tensor& weight, const Captured& layer) {
+  if (!is_transposed_convolution(layer) || layer.output.dim() < weight.dim() - 1) return weight;
+  const int64_t groups = layer.output.size(1 - weight.dim()) / weight.size(1);
+  return weight.unflatten(0, {groups, -1}).transpose(1, 2).flatten(0, 1);
+}
+
 void add_weight(Sums& sums, const Captured& op, const Captured& layer) {
   const at::Tensor weight = detail::int8_weight(op);
   const at::Tensor exact = weight.defined() ? detail::float_weight(layer, weight) : at::Tensor();
   if (!exact.defined()) return;
-  sums.weight = in_float(weight).to(at::kDouble);
-  sums.exact_weight = exact.to(at::kDouble).reshape(weight.sizes());
+  sums.weight = by_output_channel(in_float(weight).to(at::kDouble), layer);
+  sums.exact_weight = by_output_channel(exact.to(at::kDouble).reshape(weight.sizes()), layer);
 }
 
 /// How many operators of the same kind run before one.
@@ -163,7 +184,7 @@ class Comparison {
       if (!rows_[i].input_factors.of_channel.defined()) find_factors_in_front(i);
     }
     for (const auto& [row, read] : read_as_they_are_) {
-      if (rows_[read].gains.are_made_up_for_by(rows_[row].gains, rows_[row].gains_alone))
+      if (rows_[read].gains.are_made_up_for_by(rows_[row].gains, rows_[row].gains_alone, columns_[read]))
         made_up_for_.insert(read);
     }
     return is_repeated_;

@@ -239,6 +239,57 @@ TEST(CompareLayers, AFactorThatMovesIntoALayerIsNoErrorOfIt) {
   EXPECT_TRUE(is_scaled);
 }
 
+TEST(CompareLayers, AFactorOfOneOfTwoAddendsIsNoErrorOfItsLayer) {
+  torch::manual_seed(15);
+  torch::jit::Module model = testing::user_module("Half");
+  model.register_module("inner", testing::linear(32, 64));
+  model.register_module("part", testing::linear(64, 32));
+  model.register_module("out", testing::linear(32, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.part.forward(torch.silu(self.inner.forward(x))).transpose(1, 2)\n"
+      "  return self.out.forward((x.transpose(1, 2) + 0.5 * y).transpose(1, 2))\n");
+  model.eval();
+  for (const LayerComparison& row : rows_of_attention(model, model)) {
+    EXPECT_GT(row.sqnr_db, 20) << row.layer << ' ' << row.kernel;
+    EXPECT_GT(row.alone_sqnr_db.value_or(99), 25) << row.layer << ' ' << row.kernel;
+    EXPECT_LT(row.outside.value_or(0), 0.005) << row.layer << ' ' << row.kernel;
+  }
+}
+
+/// A convolution whose kernel takes bytes and returns floats for a PReLU, and a transposed one with a batch
+/// norm.
+torch::jit::Module of_other_forms() {
+  torch::manual_seed(16);
+  torch::jit::Module model = testing::user_module("Forms");
+  model.register_module("wide", testing::conv2d(3, 64, 1));
+  model.register_module("slopes", testing::prelu(64));
+  model.register_module("up", testing::conv_transpose2d(64, 64, 2));
+  model.register_module("norm", testing::batch_norm2d(64));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.slopes.forward(self.wide.forward(x))\n"
+      "  return self.norm.forward(self.up.forward(y))\n");
+  model.eval();
+  return model;
+}
+
+TEST(CompareLayers, KernelsThatTakeBytesAndTransposedWeightsAreComparedAsTheyCompute) {
+  const torch::jit::Module model = of_other_forms();
+  torch::manual_seed(17);
+  const std::vector<Sample> samples{{torch::randn({2, 3, 32, 32})}};
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend);
+  calibrate(prepared, samples);
+  const auto rows = compare_layers(model, convert(prepared, backend), samples).rows;
+  const auto deep = std::ranges::find(rows, "onednn::qconv2d_pointwise", &LayerComparison::kernel);
+  ASSERT_NE(deep, rows.end());
+  EXPECT_GT(deep->alone_sqnr_db.value_or(0), 25);
+  const auto up = std::ranges::find(rows, "up", &LayerComparison::layer);
+  ASSERT_NE(up, rows.end());
+  EXPECT_GT(up->weight_sqnr_db.value_or(0), 35);
+}
+
 TEST(CompareLayers, AFactorThatNothingMakesUpForIsAnError) {
   const torch::jit::Module wrong = attention();
   wrong.attr("value").toModule().attr("weight").toTensor().detach().mul_(0.25);
