@@ -1,11 +1,13 @@
 #include <tsq/engines.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/float_output_kernels.h"
+#include "backends/kernels/kernel_faults.h"
 #include "backends/kernels/lowering_table.h"
 #include "base/entries.h"
 
@@ -35,6 +37,24 @@ std::string_view without_overload(std::string_view kernel) { return kernel.subst
 std::span<const std::string_view> engines_of(std::string_view kernel) {
   const KernelRow* found = find_entry(kRows, without_overload(kernel));
   return found == nullptr ? std::span<const std::string_view>{} : found->second;
+}
+
+std::string_view wrong_results_of(std::string_view engine, std::string_view op) {
+  using enum kernels::FaultCondition;
+  using enum kernels::Precaution;
+  constexpr std::array kShapesAlone{
+      Always,          TransposedChannelsDiffer, TransposedDirectPath, TransposedPerChannelInGroups,
+      NotOverChannels, AverageOverOtherCount,    MoreDimensions};
+  constexpr std::array kOfResults{KeepReference, ContiguousInput, PlainLayout, ShapedWhenEmpty, NotWhenEmpty};
+  const auto bare = [](std::string_view name) { return name.substr(name.find_last_of(".:") + 1); };
+  const auto found = std::ranges::find_if(kernels::kernel_faults(), [&](const kernels::KernelFault& fault) {
+    const bool is_operator = fault.kernel.starts_with("torch.") && op.starts_with("aten::");
+    return fault.engine == engine &&
+           (fault.kernel == without_overload(op) || (is_operator && bare(fault.kernel) == bare(op))) &&
+           std::ranges::find(kShapesAlone, fault.when) != kShapesAlone.end() &&
+           std::ranges::find(kOfResults, fault.precaution) != kOfResults.end();
+  });
+  return found == kernels::kernel_faults().end() ? std::string_view() : found->reason;
 }
 
 std::vector<std::string> all_kernels() {

@@ -256,22 +256,6 @@ std::span<const KernelFault> kernel_faults() {
   return kAll;
 }
 
-std::string_view wrong_results_of(std::string_view engine, std::string_view op) {
-  constexpr std::array kShapesAlone{
-      Always,          TransposedChannelsDiffer, TransposedDirectPath, TransposedPerChannelInGroups,
-      NotOverChannels, AverageOverOtherCount,    MoreDimensions};
-  constexpr std::array kOfResults{KeepReference, ContiguousInput, PlainLayout, ShapedWhenEmpty, NotWhenEmpty};
-  const auto bare = [](std::string_view name) { return name.substr(name.find_last_of(".:") + 1); };
-  const auto found = std::ranges::find_if(kernel_faults(), [&](const KernelFault& fault) {
-    const bool is_operator = fault.kernel.starts_with("torch.") && op.starts_with("aten::");
-    return fault.engine == engine &&
-           (fault.kernel == op || (is_operator && bare(fault.kernel) == bare(op))) &&
-           std::ranges::find(kShapesAlone, fault.when) != kShapesAlone.end() &&
-           std::ranges::find(kOfResults, fault.precaution) != kOfResults.end();
-  });
-  return found == kernel_faults().end() ? std::string_view() : found->reason;
-}
-
 std::string remedy_of(const KernelFault& fault) {
   if (fault.when == SignedInput || fault.when == SignedInputWithoutXnnpack)
     return "give its activation observer dtype quint8";

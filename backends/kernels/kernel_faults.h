@@ -73,10 +73,6 @@ struct KernelFault {
 
 std::span<const KernelFault> kernel_faults();
 
-/// Why an operator of a file may return wrong results with an engine that the file was not made for; empty
-/// where nothing is known against it. `op`: "quantized::conv_transpose2d", "aten::relu6".
-std::string_view wrong_results_of(std::string_view engine, std::string_view op);
-
 /// What the user may change so that the kernel can be used, or another engine's.
 std::string remedy_of(const KernelFault& fault);
 

@@ -16,6 +16,10 @@ std::string engine_name(at::QEngine engine);
 /// running every kernel of the tables on every engine, as tests/cli/engines_test.cpp does.
 std::span<const std::string_view> engines_of(std::string_view kernel);
 
+/// Why an operator of a file, "quantized::conv_transpose2d" or "aten::relu6", may return wrong results with
+/// an engine that the file was not made for; empty where nothing is known against it.
+std::string_view wrong_results_of(std::string_view engine, std::string_view op);
+
 /// Every quantized kernel that lowering may put into a file, each once and without its overload.
 std::vector<std::string> all_kernels();
 

@@ -53,7 +53,7 @@ struct Trial {
   /// is no worse for it.
   std::vector<double> sample_db{};
   /// The same of samples that the model was calibrated on, where `sample_db` has others: they show how far
-  /// samples differ, but their mean is too good.
+  /// samples differ. Their mean is too good, as a rule, and counts where it is lower.
   std::vector<double> calibrated_db{};
   /// Of samples that the model was not calibrated on: the share of observed values outside of the ranges that
   /// calibration had seen; none: not counted.

@@ -278,7 +278,7 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
   if (!done->is_float_model) (unseen ? *unseen : done->trial).outside = last.left.share();
   // Entries of the search are nobody's mistake.
   done->report.unmatched_entries = prepared.report().unmatched_entries;
-  detail::tell_of_goal(outcome.search.kept, done->report);
+  detail::tell_of_goal(outcome.search.kept, *done);
   return {.done = *std::move(done), .unseen = std::move(unseen), .goal = std::move(outcome)};
 }
 

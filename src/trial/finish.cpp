@@ -350,10 +350,15 @@ class Finish {
 
 }  // namespace
 
-void tell_of_goal(std::span<const QuantizedLayer> layers, Report& report) {
+void tell_of_goal(std::span<const QuantizedLayer> layers, Finished& finished) {
   std::unordered_set<std::string> nodes;
   for (const QuantizedLayer& layer : layers) nodes.insert(layer.nodes.begin(), layer.nodes.end());
-  for (Decision& decision : report.decisions) {
+  for (const LeftFloat& change : finished.left_float) {
+    for (const QuantizedLayer& layer : change.layers) {
+      for (const std::string& node : layer.nodes) nodes.erase(node);
+    }
+  }
+  for (Decision& decision : finished.report.decisions) {
     if (decision.quantized || !nodes.contains(decision.node)) continue;
     decision.reason = "the goal's search left it float: in int8 it costs accuracy";
     decision.remedy = "a lower goal";

@@ -60,8 +60,8 @@ struct Finished {
 /// model that cannot run and cannot be mended.
 Finished finish(const FinishTask& task);
 
-/// Says in a report that the search for a goal has left these layers float: the mapping's entries for them
-/// are nobody's.
-void tell_of_goal(std::span<const QuantizedLayer> layers, Report& report);
+/// Says in the report that the search for a goal has left these layers float, but for those that `left_float`
+/// explains: the mapping's entries for them are nobody's.
+void tell_of_goal(std::span<const QuantizedLayer> layers, Finished& finished);
 
 }  // namespace tsq::detail

@@ -100,14 +100,16 @@ std::optional<Prediction> prediction(std::span<const double> own, std::span<cons
                                      double (*quantile)(std::size_t degrees)) {
   const auto is_finite = [](double db) { return std::isfinite(db); };
   const std::size_t n = own.size() + more.size();
-  // Both sets vary around means of their own: what was calibrated on does better.
+  // Both sets vary around means of their own: what was calibrated on does better, as a rule. Where it does
+  // not, the samples that nobody calibrated on were judged by a better model than the one that both are of.
   const std::size_t means = more.empty() ? 1 : 2;
   if (own.empty() || n <= means || !std::ranges::all_of(own, is_finite) ||
       !std::ranges::all_of(more, is_finite))
     return std::nullopt;
   const double squares = squares_around_mean(own) + squares_around_mean(more);
   const double deviation = std::sqrt(squares / static_cast<double>(n - means));
-  return Prediction{mean_of(own),
+  const double mean = more.empty() ? mean_of(own) : std::min(mean_of(own), mean_of(more));
+  return Prediction{mean,
                     quantile(n - means) * deviation * std::sqrt(1 + 1 / static_cast<double>(own.size()))};
 }
 

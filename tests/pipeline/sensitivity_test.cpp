@@ -259,6 +259,28 @@ TEST(Sensitivity, FunctionsAreNamedByTheirModuleTypeAndOrder) {
   EXPECT_EQ(QConfigMapping::from_dict(mapping.to_dict()), mapping);
 }
 
+TEST(Sensitivity, OperatorsOfATraceHaveNamesThatPyTorchHas) {
+  torch::manual_seed(7);
+  Module model = testing::user_module("Branches");
+  for (const char* name : {"a", "b"}) model.register_module(name, testing::conv2d(3, 8, 3));
+  model.register_module("c", testing::conv2d(16, 8, 1));
+  model.define(
+      "def forward(self, x):\n"
+      "  return self.c.forward(torch.cat([torch.relu(self.a.forward(x)), self.b.forward(x) * 0.05], 1))\n");
+  model.eval();
+  // A trace does not tell how its operators were written.
+  const auto graph = torch::jit::toGraphFunction(model.get_method("forward").function()).graph();
+  for (torch::jit::Node* node : graph->nodes()) node->setSourceRange(torch::jit::SourceRange());
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend);
+  calibrate(prepared, std::vector<Sample>{{torch::randn({2, 3, 8, 8})}});
+  const std::vector<QuantizedLayer> layers = quantized_layers(prepared);
+  EXPECT_TRUE(std::ranges::any_of(layers, [](const auto& layer) { return !layer.uses.empty(); }));
+  const QConfigMapping mapping = keep_float(best_qconfig_mapping("x86"), layers);
+  EXPECT_EQ(QConfigMapping::from_dict(mapping.to_dict()), mapping);
+  EXPECT_THAT(prepare(model, mapping, backend).report().unmatched_entries, ::testing::IsEmpty());
+}
+
 TEST(Sensitivity, CallsOfOneModuleAreOneLayer) {
   torch::manual_seed(4);
   Module model = testing::user_module("Twice");

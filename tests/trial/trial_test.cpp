@@ -151,6 +151,9 @@ TEST(Trial, TheExpectedSqnrIsStudentsPredictionForOneMoreSample) {
   // Samples that were calibrated on tell the spread, not the mean.
   trial.calibrated_db = {40, 40, 40, 40};
   EXPECT_NEAR(trial.expected_db().value(), 30 - 2.132 * std::sqrt(2.0 / 4) * std::sqrt(1.5), 1e-3);
+  // But where they do worse, the model that the others were judged by is a better one.
+  trial.calibrated_db = {25, 25, 25, 25};
+  EXPECT_NEAR(trial.expected_db().value(), 25 - 2.132 * std::sqrt(2.0 / 4) * std::sqrt(1.5), 1e-3);
 }
 
 /// A trial of sixteen samples with noise of so much of their power, and some of other lengths at the end.

@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "backends/kernels/kernel_faults.h"
 #include "base/libtorch_error.h"
 #include "cli/process/model_file.h"
 
@@ -154,7 +153,7 @@ std::vector<EngineFit> engine_fits(const ModelFacts& facts, const std::string& p
                   .refusal = operator_refusal(facts, engine, signed_activations)};
     if (fit.refusal.empty() && facts.packed_weights.count > 0) fit.refusal = packing_refusal(path, engine);
     for (const auto& [name, count] : facts.operators) {
-      if (fit.doubt.empty()) fit.doubt = kernels::wrong_results_of(fit.engine, name);
+      if (fit.doubt.empty()) fit.doubt = wrong_results_of(fit.engine, name);
     }
     fits.push_back(std::move(fit));
   }

@@ -157,6 +157,19 @@ TEST(AbsorbClamps, AClampAfterAConvolutionCostsNothing) {
   EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
 }
 
+TEST(AbsorbClamps, AClampAfterATransposedConvolutionIsDoneBeforeTheRounding) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Decoder");
+  model.register_module("up", testing::conv_transpose2d(3, 8, 2));
+  model.register_module("last", testing::conv2d(8, 4, 1));
+  model.define("def forward(self, x):\n  return self.last.forward(torch.relu(self.up.forward(x)))\n");
+  for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    const Module best = quantized(model, images(), engine);
+    FileCheck().check_not("aten::relu")->run(graph_of(best));
+    EXPECT_LT(error_of(model, best, engine, images()), 0.06) << engine;
+  }
+}
+
 TEST(AbsorbClamps, ARangeWiderThanTheClampKeepsIt) {
   const Module model = two_convolutions(
       "  return self.b.forward(torch.clamp(self.a.forward(x), 0.2, 0.6))\n");  // zero has to be representable
