@@ -34,8 +34,7 @@ constexpr std::array kCosts{
          .largest_weight_at_points = 1 << 15,
          .share_of_small_layers = 20}},
     // fbgemm takes a third less time for 4 x 4 x 3 than for 3 x 3 x 3. With 32 channels and more, growing
-    // takes
-    // less time than padding; with other numbers up to a fifth more.
+    // takes less time than padding; with other numbers up to a fifth more.
     Row{LoweringTarget::Stock,
         "fbgemm",
         {.fbgemm_depthwise_channels = 1,

@@ -74,7 +74,7 @@ const void* identity_of_weight(std::span<const c10::IValue> arguments) {
   return nullptr;
 }
 
-/// Of aten::_convolution, as traced files have it.
+/// Of aten::_convolution, as traced files have it, and aten::convolution.
 std::string_view kind_of_convolution(std::span<const c10::IValue> arguments) {
   constexpr std::array<std::string_view, 3> kKinds{"conv1d", "conv2d", "conv3d"};
   constexpr std::array<std::string_view, 3> kTransposed{"conv_transpose1d", "conv_transpose2d",
@@ -88,10 +88,10 @@ std::string_view kind_of_convolution(std::span<const c10::IValue> arguments) {
   return arguments[kIsTransposed].toBool() ? kTransposed.at(index) : kKinds.at(index);
 }
 
-/// "conv2d" for aten::conv2d, quantized::conv2d_relu and onednn::qconv2d_pointwise; empty for what has no
-/// weight.
+}  // namespace
+
 std::string_view weighted_kind(std::string_view name, std::span<const c10::IValue> arguments) {
-  if (name == "aten::_convolution") return kind_of_convolution(arguments);
+  if (name == "aten::_convolution" || name == "aten::convolution") return kind_of_convolution(arguments);
   constexpr std::array<std::string_view, 7> kKinds{
       "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear"};
   name.remove_prefix(std::min(name.size(), name.find("::") + 2));
@@ -102,8 +102,6 @@ std::string_view weighted_kind(std::string_view name, std::span<const c10::IValu
   });
   return found == kKinds.end() ? std::string_view() : *found;
 }
-
-}  // namespace
 
 std::span<const c10::IValue> arguments_of(const at::RecordFunction& function) {
   const std::span stack(function.inputs().data(), function.inputs().size());

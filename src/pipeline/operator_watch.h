@@ -6,10 +6,15 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace tsq::detail {
+
+/// "conv2d" for aten::conv2d, quantized::conv2d_relu and onednn::qconv2d_pointwise; empty for what has no
+/// weight.
+std::string_view weighted_kind(std::string_view name, std::span<const c10::IValue> arguments);
 
 /// What an operator that runs takes and returns. Of calls out of the interpreter LibTorch hands over the
 /// whole stack, at whose end these are.

@@ -196,6 +196,10 @@ std::vector<at::Tensor> tensors_of(std::span<const at::IValue> values) {
   return tensors;
 }
 
+bool holds_codes(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kByte || tensor.scalar_type() == at::kChar;
+}
+
 std::string with_underscores(std::string path) {
   std::ranges::replace(path, '.', '_');
   return path;

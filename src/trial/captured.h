@@ -52,6 +52,9 @@ struct Captured {
 void collect_tensors(const at::IValue& value, std::vector<at::Tensor>& tensors);
 std::vector<at::Tensor> tensors_of(std::span<const at::IValue> values);
 
+/// Whether a tensor holds bytes that may be codes; truths are none.
+[[nodiscard]] bool holds_codes(const at::Tensor& tensor);
+
 /// The name of a layer in files of tsq's: "encoder_fc1".
 std::string with_underscores(std::string path);
 

@@ -113,17 +113,15 @@ bool ValueGains::are_made_up_for_by(const ValueGains& reader, const ValueGains& 
          std::abs(std::log(gain * reader_alone.of_all())) < kScatter;
 }
 
-double ValueGains::sqnr_db() const {
-  const double gain = of_all();
-  const at::Tensor error = last_.got / (gain * gain) - 2 * last_.both / gain + last_.wanted;
-  return decibels(last_.wanted.sum().item<double>(), error.clamp_min(0).sum().item<double>());
-}
-
-double ValueGains::sqnr_db(const ColumnGains& columns) const {
-  const Moments& sums = moments_for(columns);
-  const at::Tensor gains = factors(columns);
+double ValueGains::sqnr_db_without(const Moments& sums, const at::Tensor& gains) {
   const at::Tensor error = sums.got / gains.square() - 2 * sums.both / gains + sums.wanted;
   return decibels(sums.wanted.sum().item<double>(), error.clamp_min(0).sum().item<double>());
+}
+
+double ValueGains::sqnr_db() const { return sqnr_db_without(last_, at::full_like(last_.both, of_all())); }
+
+double ValueGains::sqnr_db(const ColumnGains& columns) const {
+  return sqnr_db_without(moments_for(columns), factors(columns));
 }
 
 }  // namespace tsq::detail

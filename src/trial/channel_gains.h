@@ -55,6 +55,8 @@ class ValueGains {
     at::Tensor got{};     ///< got²
   };
   static void add(const at::Tensor& wanted, const at::Tensor& got, int64_t axis, Moments& sums);
+  /// `gains`: for each of the moments' channels.
+  static double sqnr_db_without(const Moments& sums, const at::Tensor& gains);
   /// Those of the axis that a reader's columns stand for.
   [[nodiscard]] const Moments& moments_for(const ColumnGains& columns) const {
     return columns.is_convolution ? second_ : last_;

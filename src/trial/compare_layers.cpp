@@ -19,6 +19,7 @@
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
+#include "pipeline/operator_watch.h"
 #include "pipeline/output_power.h"
 #include "torchscript/kept_state.h"
 #include "trial/captured.h"
@@ -45,21 +46,17 @@ using torch::jit::Module;
 
 // ---------------------------------------------------------------- shadows and weights
 
-bool holds_codes(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kByte || tensor.scalar_type() == at::kChar;
-}
-
 /// The tensor that an int8 operator gets, in place of its own, to compute on the float model's numbers. What
 /// the int8 model rounds on the way to it is rounded here, too. Undefined where its codes have no meaning.
 at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact, const at::Tensor& rounded) {
   const at::Tensor& codes = own.is_quantized() ? own : rounded;
   if (!codes.defined() || !codes.is_quantized())
-    return holds_codes(own) ? at::Tensor() : exact.to(own.scalar_type()).clone();
+    return detail::holds_codes(own) ? at::Tensor() : exact.to(own.scalar_type()).clone();
   const at::Tensor quantized =
       at::quantize_per_tensor(exact.to(at::kFloat).contiguous(own.suggest_memory_format()), codes.q_scale(),
                               codes.q_zero_point(), codes.scalar_type());
   if (own.is_quantized()) return quantized;
-  return holds_codes(own) ? quantized.int_repr() : quantized.dequantize().to(own.scalar_type());
+  return detail::holds_codes(own) ? quantized.int_repr() : quantized.dequantize().to(own.scalar_type());
 }
 
 /// A value with other tensors in it: those of `tensors`, from `next` on.
@@ -112,16 +109,10 @@ std::optional<at::Tensor> shadow(const Captured& op, const OperatorPair& pair, c
   }
 }
 
-bool is_transposed_convolution(const Captured& layer) {
-  constexpr std::size_t kTransposed = 6;  // of aten::_convolution, as traced files have it
-  if (layer.kind.ends_with("convolution") && layer.inputs.size() > kTransposed)
-    return layer.inputs[kTransposed].isBool() && layer.inputs[kTransposed].toBool();
-  return layer.kind.find("conv_transpose") != std::string::npos;
-}
-
 /// A transposed convolution's weight, [channels in, channels out of a group, …], as others lie.
 at::Tensor by_output_channel(const at::Tensor& weight, const Captured& layer) {
-  if (!is_transposed_convolution(layer) || layer.output.dim() < weight.dim() - 1) return weight;
+  const bool is_transposed = detail::weighted_kind(layer.kind, layer.inputs).starts_with("conv_transpose");
+  if (!is_transposed || layer.output.dim() < weight.dim() - 1) return weight;
   const int64_t groups = layer.output.size(1 - weight.dim()) / weight.size(1);
   return weight.unflatten(0, {groups, -1}).transpose(1, 2).flatten(0, 1);
 }
@@ -178,14 +169,14 @@ class Comparison {
       if (!reader) continue;
       const auto& [place, columns] = *reader;
       show_factors(place, rows_[i].gains, columns);
-      readers_.emplace(i, *std::move(reader));
+      taken_back_.emplace(i, columns);
     }
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (!rows_[i].input_factors.of_channel.defined()) find_factors_in_front(i);
     }
     for (const auto& [row, read] : read_as_they_are_) {
       if (rows_[read].gains.are_made_up_for_by(rows_[row].gains, rows_[row].gains_alone, columns_[read]))
-        made_up_for_.insert(read);
+        taken_back_.try_emplace(read, std::nullopt);
     }
     return is_repeated_;
   }
@@ -231,10 +222,7 @@ class Comparison {
       if (sums.input_factors.of_channel.defined())
         rows[i].weight_sqnr_db = detail::weight_sqnr(sums.weight, sums.exact_weight, columns_[i]);
     }
-    for (const auto& [row, reader] : readers_) take_factors_out(rows_[row], rows[row], reader.second);
-    for (const std::size_t row : made_up_for_) {
-      if (!readers_.contains(row)) take_factors_out(rows_[row], rows[row]);
-    }
+    for (const auto& [row, columns] : taken_back_) take_factors_out(rows_[row], columns, rows[row]);
     // Its ranges are those of scaled values, and it was shown others.
     for (const auto& [row, read] : read_as_they_are_) {
       if (rows[read].is_scaled) rows[row].alone_sqnr_db.reset();
@@ -297,11 +285,14 @@ class Comparison {
   }
 
   /// Those that `columns` take back, or the common one.
-  template <typename... Columns>
-  static void take_factors_out(const Sums& sums, LayerComparison& facts, const Columns&... columns) {
+  static void take_factors_out(const Sums& sums, const std::optional<detail::ColumnGains>& columns,
+                               LayerComparison& facts) {
+    const auto sqnr_db = [&](const detail::ValueGains& gains) {
+      return columns ? gains.sqnr_db(*columns) : gains.sqnr_db();
+    };
     facts.is_scaled = true;
-    facts.sqnr_db = sums.gains.sqnr_db(columns...);
-    if (facts.alone_sqnr_db) facts.alone_sqnr_db = sums.gains_alone.sqnr_db(columns...);
+    facts.sqnr_db = sqnr_db(sums.gains);
+    if (facts.alone_sqnr_db) facts.alone_sqnr_db = sqnr_db(sums.gains_alone);
     facts.outside.reset();  // of values that are not scaled
   }
 
@@ -339,8 +330,9 @@ class Comparison {
   std::set<std::pair<std::size_t, std::size_t>> read_as_they_are_{};
   std::vector<Sums> rows_{};
   std::vector<detail::ColumnGains> columns_{};  ///< of each row, once all are known
-  std::map<std::size_t, Reader> readers_{};     ///< of the rows that are scaled
-  std::set<std::size_t> made_up_for_{};         ///< rows with a factor that an operator of float had
+  /// The rows that are scaled, with the columns that take it back; none: all values have one factor, for
+  /// which float has an operator.
+  std::map<std::size_t, std::optional<detail::ColumnGains>> taken_back_{};
   bool is_repeated_{false};
 };
 

@@ -51,8 +51,7 @@ std::vector<at::Tensor> outputs_of(const json& program, const std::vector<at::Te
 
 /// Codes as the numbers that they stand for; truths, which programs read as bytes, are none.
 at::Tensor with_meaning(const at::Tensor& tensor, const json& value) {
-  const bool are_codes = tensor.scalar_type() == at::kByte || tensor.scalar_type() == at::kChar;
-  if (!are_codes || (value["dtype"] != "u8" && value["dtype"] != "s8")) return tensor;
+  if (!holds_codes(tensor) || (value["dtype"] != "u8" && value["dtype"] != "s8")) return tensor;
   return at::_make_per_tensor_quantized_tensor(tensor.contiguous(), value.value("scale", 1.0),
                                                value.value("zero_point", int64_t{0}));
 }
