@@ -17,7 +17,6 @@
 #include "backends/kernels/engine.h"
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/processor_faults.h"
-#include "support/best_model.h"
 #include "support/lowered.h"
 #include "support/processor.h"
 #include "support/small_models.h"
@@ -605,29 +604,6 @@ TEST(KernelFaults, AModelKeepsTheDimensionsOfEmptyTensorsOnOneDnn) {
     const EngineHold engine(at::QEngine::ONEDNN);
     EXPECT_EQ(result.forward({torch::zeros({2, 0, 8})}).toTensor().sizes(), (std::vector<int64_t>{2, 0, 4}));
     EXPECT_EQ(result.forward({torch::zeros({0, 8})}).toTensor().sizes(), (std::vector<int64_t>{0, 4}));
-  }
-}
-
-TEST(KernelFaults, AModelTakesEmptyTensorsOnQnnpack) {
-  const at::NoGradGuard no_grad;
-  torch::manual_seed(5);
-  Module model = testing::user_module("Rows");
-  model.register_module("a", testing::conv2d(3, 8, 3));
-  model.register_module("b", testing::conv2d(8, 8, 1));
-  model.register_module("c", testing::conv2d(8, 4, 1));
-  model.define(
-      "def forward(self, x):\n"
-      "  x = self.b.forward(torch.hardswish(self.a.forward(x)))\n"
-      "  return self.c.forward(torch.hardsigmoid(x))\n");
-  const at::Tensor x = torch::randn({2, 3, 8, 8});
-  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
-    const BackendConfig backend = backend_config("qnnpack");
-    Prepared prepared = prepare(model, default_qconfig_mapping("qnnpack"), backend, {.recipe = recipe});
-    calibrate(prepared, std::vector<Sample>{{x}});
-    Module result = convert(prepared, backend);
-    const EngineHold engine(at::QEngine::QNNPACK);
-    EXPECT_EQ(result.forward({x.slice(0, 0, 0)}).toTensor().sizes(), (std::vector<int64_t>{0, 4, 8, 8}));
-    EXPECT_GT(testing::sqnr(model.forward({x}).toTensor(), result.forward({x}).toTensor()), 20);
   }
 }
 

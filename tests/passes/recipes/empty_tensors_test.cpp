@@ -94,6 +94,25 @@ TEST_P(EmptyTensors, ABatchMayBeEmptyWhenTheModelRuns) {
   }
 }
 
+TEST_P(EmptyTensors, AnActivationMayReadNothing) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  Module model = testing::user_module("Rows");
+  model.register_module("a", testing::conv2d(3, 8, 3));
+  model.register_module("b", testing::conv2d(8, 8, 1));
+  model.register_module("c", testing::conv2d(8, 4, 1));
+  model.define(
+      "def forward(self, x):\n"
+      "  x = self.b.forward(torch.hardswish(self.a.forward(x)))\n"
+      "  return self.c.forward(torch.hardsigmoid(x))\n");
+  const at::Tensor x = torch::randn({2, 3, 8, 8});
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    Module result = quantized(model, {{x}}, recipe);
+    EXPECT_EQ(result.forward({x.slice(0, 0, 0)}).toTensor().sizes(), (std::vector<int64_t>{0, 4, 8, 8}));
+    EXPECT_GT(testing::sqnr(model.forward({x}).toTensor(), result.forward({x}).toTensor()), 20);
+  }
+}
+
 TEST_P(EmptyTensors, ASampleOfNothingElseIsRefused) {
   const BackendConfig backend = backend_config(GetParam());
   Prepared prepared = prepare(decoder(), best_qconfig_mapping(GetParam()), backend, {.recipe = Recipe::Fx});
