@@ -143,7 +143,7 @@ constexpr FlowRow kFlow[] = {
 
     {"settle_methods", Room::Ranges, Step::Place, Takes::All, settle_methods, "methods that saw no data take the ranges of the same values in forward"},
     {"batch_inputs", Room::Ranges, Step::Place, Takes::All, batch_inputs, "conv(x) of one sample → squeeze(conv(unsqueeze(x, 0)), 0)"},
-    {"settle_unreached", Room::Ranges, Step::Place, Takes::Best, settle_unreached, "branches that no sample entered → the ranges of the same values elsewhere, or none"},
+    {"settle_unreached", Room::Ranges, Step::Place, Takes::PostTraining, settle_unreached, "branches that no sample entered → the ranges of the same values elsewhere, or none"},
     {"know_dtypes", Room::Ranges, Step::Place, Takes::Best, know_dtypes, "linear(y, w.to(x.dtype)), x was float32 → linear(y, w.to(float32))"},
     {"drop_observed_clamps", Room::Ranges, Step::Place, Takes::Best, drop_observed_clamps, "hardswish(observer(clamp(x))) → hardswish(observer(x))"},
     {"take_channel_statistics", Room::Ranges, Step::Place, Takes::Best, take_channel_statistics, "conv(channel_observer(x)) → conv(x) that knows its channels"},

@@ -19,13 +19,14 @@ bool batch_inputs(ir::Model& model, const PassContext& context);
 /// Operators that no calibration data reached have no ranges: those in branches that no sample entered.
 /// They have those of the same values elsewhere (same_values.h). A linear layer of which another call was
 /// calibrated keeps the int8 weight and finds the range of its input when the model runs. Nothing is rounded
-/// for all else, whose records say NotReached. Nothing where nothing was calibrated.
+/// for all else, whose records say NotReached. Nothing where nothing was calibrated. Recipe fx settles
+/// branches alone, which FX does not trace.
 ///   if c: y = obs1(linear1(x)) else: y = obs2(linear2(x)), no data in obs2
 ///     →   if c: y = obs1(linear1(x)) else: y = linear2(x)
 bool settle_unreached(ir::Model& model, const PassContext& context);
 
-/// Casts of parameters to the dtype of a value that was float32 in all samples: constants from here on, of
-/// which the file holds the int8 weight alone.
+/// Casts of parameters to the dtype of a value that was float32 in all samples, and to its device: constants
+/// from here on, of which the file holds the int8 weight alone.
 ///   linear(y, to(w, dtype(x)))   →   linear(y, to(w, float32))
 bool know_dtypes(ir::Model& model, const PassContext& context);
 

@@ -37,10 +37,17 @@ bool is_within(const Node* node, const Block* block) {
   return node != nullptr;
 }
 
+/// Where operators without data are settled.
+enum class Settling {
+  Forward,
+  BranchesOfForward,  ///< elsewhere an observer without data has scale 1, as in FX (M-05)
+  Methods,
+};
+
 class Unreached {
  public:
-  Unreached(Model& model, const kernels::Target& target, bool in_methods)
-      : model_(model), target_(target), in_methods_(in_methods), nodes_(ir::nodes_in_order(*model.graph)) {
+  Unreached(Model& model, const kernels::Target& target, Settling where)
+      : model_(model), target_(target), where_(where), nodes_(ir::nodes_in_order(*model.graph)) {
     for (Node* node : nodes_) {
       if (ir::is_observer(node) && needs_data(node)) places_[ir::observer_index(node)].push_back(node);
     }
@@ -50,7 +57,7 @@ class Unreached {
   bool run() {
     if (std::ranges::none_of(places_, [&](const auto& place) { return saw(place.first); })) return false;
     for (Node* node : nodes_) {
-      if (in_methods_ || node->kind() == ir::kMethodsKind) continue;
+      if (where_ == Settling::Methods || node->kind() == ir::kMethodsKind) continue;
       for (const Block* block : node->blocks()) {
         if (was_not_entered(block)) blocks_.push_back(block);
       }
@@ -59,11 +66,8 @@ class Unreached {
     std::ranges::copy_if(nodes_, std::back_inserter(found), [&](Node* node) { return is_unreached(node); });
     std::ranges::copy_if(nodes_, std::back_inserter(calibrated_),
                          [&](const Node* node) { return layer(node) != nullptr && !is_unreached(node); });
-    if (!in_methods_) {
-      take_ranges_of_same_values(model_, [&](const Node* node) {
-        return std::ranges::any_of(blocks_, [&](const Block* block) { return is_within(node, block); });
-      });
-    }
+    if (where_ != Settling::Methods)
+      take_ranges_of_same_values(model_, [&](const Node* node) { return is_in_branch(node); });
     for (Node* node : found) settle(node);
     const bool dropped = drop_observers();
     return !found.empty() || dropped;
@@ -90,6 +94,11 @@ class Unreached {
     return has_own;
   }
 
+  /// Whether a node is in a branch that was not entered.
+  [[nodiscard]] bool is_in_branch(const Node* node) const {
+    return std::ranges::any_of(blocks_, [&](const Block* block) { return is_within(node, block); });
+  }
+
   /// Null where prepare did not observe a node, and where it has turned out to have no range.
   [[nodiscard]] const QConfig* observed_qconfig(const Node* node) const {
     const ir::NodeRecord* record = ir::record_of(model_, node);
@@ -104,8 +113,9 @@ class Unreached {
 
   [[nodiscard]] bool is_unreached(const Node* node) const {
     if (ir::is_observer(node) || !is_observed(node)) return false;
-    if (in_methods_) return !ir::method_of(node).empty() && lacks_range(node);
-    if (std::ranges::any_of(blocks_, [&](const Block* block) { return is_within(node, block); })) return true;
+    if (where_ == Settling::Methods) return !ir::method_of(node).empty() && lacks_range(node);
+    if (is_in_branch(node)) return true;
+    if (where_ == Settling::BranchesOfForward) return false;
     std::set<std::size_t> telling = observers_after(node);
     if (telling.empty()) telling = observers_before(node);
     return !telling.empty() && std::ranges::none_of(telling, [&](std::size_t index) { return saw(index); });
@@ -144,12 +154,25 @@ class Unreached {
     return is_observed(node) ? weighted_at(std::as_const(model_), node) : nullptr;
   }
 
+  /// Whether what is settled may change a node.
+  [[nodiscard]] bool is_settled(const Node* node) const {
+    switch (where_) {
+      case Settling::Forward:
+        return true;
+      case Settling::BranchesOfForward:
+        return is_in_branch(node);
+      case Settling::Methods:
+        return !ir::method_of(node).empty();
+    }
+    return false;
+  }
+
   /// Those that have seen nothing. Whether there were any.
   bool drop_observers() {
     bool dropped = false;
     for (Node* node : nodes_) {
       if (!ir::is_observer(node) || !needs_data(node) || saw(ir::observer_index(node))) continue;
-      if (in_methods_ && ir::method_of(node).empty()) continue;
+      if (!is_settled(node)) continue;
       bypass(node);
       dropped = true;
     }
@@ -221,7 +244,7 @@ class Unreached {
 
   Model& model_;
   const kernels::Target& target_;
-  bool in_methods_;  ///< beside forward, and nowhere else
+  Settling where_;
   std::vector<Node*> nodes_;
   std::map<std::size_t, std::vector<Node*>> places_;  ///< the nodes of each observer that needs data
   std::vector<const Block*> blocks_;                  ///< that no sample entered
@@ -231,11 +254,12 @@ class Unreached {
 }  // namespace
 
 bool settle_unreached(Model& model, const PassContext& context) {
-  return Unreached(model, context.target, /*in_methods=*/false).run();
+  const bool is_fx = context.options.recipe == Recipe::Fx;
+  return Unreached(model, context.target, is_fx ? Settling::BranchesOfForward : Settling::Forward).run();
 }
 
 bool settle_unreached_methods(Model& model, const PassContext& context) {
-  return Unreached(model, context.target, /*in_methods=*/true).run();
+  return Unreached(model, context.target, Settling::Methods).run();
 }
 
 }  // namespace tsq::passes

@@ -221,7 +221,7 @@ TEST(Report, AValueThatGoesRoundALoopHasANote) {
   EXPECT_THAT(conv.notes.front(), HasSubstr("goes around the loop in float"));
 }
 
-TEST(Report, AnOperatorThatNoSampleReachesHasANote) {
+TEST(Report, AnOperatorThatNoSampleReachesStaysFloatAndSaysWhy) {
   Module model = testing::user_module("Branch");
   for (const char* name : {"conv", "rare"}) model.register_module(name, testing::conv2d(3, 3, 1));
   model.define(
@@ -229,7 +229,9 @@ TEST(Report, AnOperatorThatNoSampleReachesHasANote) {
       "self.rare.forward(x)\n"
       "  return x\n");
   const Report report = lowered_report(model, default_qconfig_mapping("x86"));
-  EXPECT_THAT(decision_of(report, "rare").notes, ::testing::ElementsAre(HasSubstr("no calibration sample")));
+  EXPECT_FALSE(decision_of(report, "rare").quantized);
+  EXPECT_THAT(decision_of(report, "rare").reason, HasSubstr("no calibration sample reached it"));
+  EXPECT_TRUE(decision_of(report, "conv").quantized);
   EXPECT_TRUE(decision_of(report, "conv").notes.empty());
 }
 

@@ -192,14 +192,53 @@ TEST_P(Branches, WhatIsInABranchWithoutDataAloneStaysFloatAndSaysWhy) {
   EXPECT_THAT(other->reason, ::testing::HasSubstr("no calibration sample reached it"));
 }
 
-TEST(BranchesOfFx, ABranchWithoutDataIsQuantizedAllTheSame) {
+struct FxResult {
+  Module module;
+  std::vector<Decision> decisions{};
+};
+
+FxResult by_fx(const Module& model, const std::vector<Sample>& samples) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
+  calibrate(prepared, samples);
+  const Lowered lowered = convert(prepared, backend);
+  return {.module = lowered.module(), .decisions = lowered.report().decisions};
+}
+
+TEST(BranchesOfFx, WhatIsInABranchWithoutDataAloneStaysFloatAndSaysWhy) {
+  const at::NoGradGuard no_grad;
   torch::manual_seed(5);
   const Module model =
       with_a_branch(testing::linear(64, 64), testing::linear(64, 64), "self.other.forward(x * 5.0)");
-  const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = Recipe::Fx});
-  calibrate(prepared, of_first_branch({16, 64}));
-  EXPECT_EQ(testing::count(convert(prepared, backend), "quantized::linear"), 2);
+  const auto samples = of_first_branch({16, 64});
+  const FxResult result = by_fx(model, samples);
+  EXPECT_EQ(testing::count(result.module, "quantized::linear"), 1);
+  // What the branch returns is rounded as the other branch's result is.
+  EXPECT_GT(sqnr_of_second(model, result.module, samples[0][0].toTensor()), 30);
+  const auto other = std::ranges::find(result.decisions, "other", &Decision::layer);
+  ASSERT_NE(other, result.decisions.end());
+  EXPECT_FALSE(other->quantized);
+  EXPECT_THAT(other->reason, ::testing::HasSubstr("no calibration sample reached it"));
+}
+
+TEST(BranchesOfFx, ALayerThatABranchWithoutDataCallsOnOtherValuesFindsItsRangeWhenItRuns) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  Module model = testing::user_module("TwoWays");
+  for (const char* name : {"a", "b"}) model.register_module(name, testing::linear(64, 64));
+  model.define(
+      "def forward(self, x, second: bool = False):\n"
+      "  if second:\n    y = self.b.forward(self.a.forward(x))\n"
+      "  else:\n    y = self.b.forward(torch.relu(self.a.forward(x)))\n  return y\n");
+  const auto samples = of_first_branch({16, 64});
+  const FxResult result = by_fx(model, samples);
+  EXPECT_GT(sqnr_of_second(model, result.module, samples[0][0].toTensor()), 20);
+  EXPECT_EQ(testing::count(result.module, "aten::linear"), 0);
+  EXPECT_TRUE(std::ranges::any_of(result.decisions, [](const Decision& decision) {
+    return decision.layer == "b" && std::ranges::any_of(decision.notes, [](const std::string& note) {
+             return note.find("no calibration sample reached it") != std::string::npos;
+           });
+  }));
 }
 
 TEST(BranchesOfEqualization, ALayerThatABranchChoosesIsEqualizedByWhatReachesIt) {
