@@ -42,12 +42,9 @@ bool changes_view_only(const Node* node) {
 std::vector<Value*> written(Node* node) {
   std::vector<Value*> values;
   if (changes_view_only(node)) return values;
-  const c10::FunctionSchema* schema = node->maybeSchema();
-  if (schema == nullptr || !schema->is_mutable()) return values;
-  for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {
-    const auto* alias = schema->arguments()[i].alias_info();
+  for (std::size_t i = 0; i < node->inputs().size(); ++i) {
     const bool is_tensor = node->input(i)->type()->kind() == c10::TypeKind::TensorType;
-    if (alias != nullptr && alias->isWrite() && is_tensor) values.push_back(node->input(i));
+    if (is_tensor && ir::writes_input(node, i)) values.push_back(node->input(i));
   }
   return values;
 }

@@ -1,8 +1,10 @@
 #include "ir/analysis.h"
 
+#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ir/methods.h"
 
@@ -132,20 +134,65 @@ const Node* memory_after(const Value* value) {
   }
 }
 
-}  // namespace
+bool is_norm_with_statistics(const Node* node) {
+  constexpr std::array kKinds{c10::aten::batch_norm,        c10::aten::instance_norm,
+                              c10::aten::native_batch_norm, c10::aten::_batch_norm_impl_index,
+                              c10::aten::cudnn_batch_norm,  c10::aten::miopen_batch_norm};
+  if (node->kind() != c10::prim::CallFunction) return std::ranges::find(kKinds, node->kind()) != kKinds.end();
+  const std::string name = functional_name(node);
+  return name == "batch_norm" || name == "instance_norm";
+}
 
-std::unordered_set<std::string> written_attributes(const Model& model) {
-  std::unordered_set<std::string> names;
-  for (const Node* node : nodes_in_order(*model.graph)) {
+/// The schema of an operator, or of the function that a node calls; null where there is none.
+const c10::FunctionSchema* called_schema(const Node* node) {
+  if (node->kind() != c10::prim::CallFunction) return node->maybeSchema();
+  const auto type = node->input(0)->type()->cast<c10::FunctionType>();
+  return type == nullptr ? nullptr : &type->function()->getSchema();
+}
+
+void collect_written_attributes(Graph& graph, std::unordered_set<std::string>& names) {
+  for (const Node* node : nodes_in_order(graph)) {
     if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
-    const c10::FunctionSchema* schema = node->maybeSchema();
-    if (schema == nullptr || !schema->is_mutable()) continue;
-    for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {
-      const auto* alias = schema->arguments()[i].alias_info();
-      if (alias == nullptr || !alias->isWrite()) continue;
+    for (std::size_t i = 0; i < node->inputs().size(); ++i) {
+      if (!writes_input(node, i)) continue;
       const Node* source = memory_after(node->input(i));
       if (source->kind() == c10::prim::GetAttr) names.insert(source->s(c10::attr::name));
     }
+  }
+}
+
+}  // namespace
+
+UpdatedStatistics updated_statistics(const Node* node) {
+  const c10::FunctionSchema* schema = is_norm_with_statistics(node) ? called_schema(node) : nullptr;
+  if (schema == nullptr) return {};
+  UpdatedStatistics found;
+  const std::size_t first = node->kind() == c10::prim::CallFunction ? 1 : 0;
+  for (std::size_t i = first; i < node->inputs().size() && i - first < schema->arguments().size(); ++i) {
+    const std::string& name = schema->arguments()[i - first].name();
+    const bool is_statistic = name == "running_mean" || name == "running_var";
+    if (is_statistic && !node->input(i)->mustBeNone()) found.inputs.push_back(i);
+    if (name == "training" || name == "use_input_stats") found.trains = node->input(i);
+  }
+  return found;
+}
+
+bool writes_input(const Node* node, std::size_t index) {
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  const auto* alias = schema != nullptr && index < schema->arguments().size()
+                          ? schema->arguments()[index].alias_info()
+                          : nullptr;
+  if (alias != nullptr && alias->isWrite()) return true;
+  const UpdatedStatistics updated = updated_statistics(node);
+  if (std::ranges::find(updated.inputs, index) == updated.inputs.end()) return false;
+  return updated.trains == nullptr || torch::jit::constant_as<bool>(updated.trains).value_or(true);
+}
+
+std::unordered_set<std::string> written_attributes(const Model& model) {
+  std::unordered_set<std::string> names;
+  collect_written_attributes(*model.graph, names);
+  for (const Method& method : model.methods) {
+    if (method.graph) collect_written_attributes(*method.graph, names);
   }
   return names;
 }

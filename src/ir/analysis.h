@@ -46,8 +46,17 @@ std::vector<Node*> users(const Value* value);
 /// The name for messages: "torch.nn.Conv2d", "torch.add", "aten::foo".
 [[nodiscard]] std::string display_name(const Model& model, const Node* node);
 
-/// The slots of `attributes` that the graph writes, by SetAttr or by an operator that writes into its
-/// argument: state, not parameters.
+/// The running statistics that a norm updates while it trains. Its schema does not say that it writes them.
+struct UpdatedStatistics {
+  std::vector<std::size_t> inputs{};  ///< their places; empty: the node updates none
+  const Value* trains{};              ///< the flag that says whether it does
+};
+[[nodiscard]] UpdatedStatistics updated_statistics(const Node* node);
+/// Whether a node writes into the tensor that it reads at `index`: because its schema says so, or as a norm
+/// whose flag of training is not constantly false.
+[[nodiscard]] bool writes_input(const Node* node, std::size_t index);
+/// The slots of `attributes` that forward or another method writes, by SetAttr or by an operator that writes
+/// into its argument: state, not parameters.
 std::unordered_set<std::string> written_attributes(const Model& model);
 
 /// Removes nodes without effect whose outputs nobody uses. Returns whether there were any.

@@ -30,7 +30,8 @@ bool is_operator(const Node* node) {
   return node->kind().is_aten() || std::string_view(node->kind().toQualString()).starts_with("quantized::");
 }
 
-/// Modules of torch.nn and functions of torch.nn.functional write nothing but what their name says.
+/// Modules of torch.nn and functions of torch.nn.functional write nothing but what their name says, and the
+/// statistics of norms.
 bool calls_library(const ir::Model& model, const Node* node) {
   if (ir::is_module_call(node)) return ir::call_of(model, node).type.name.starts_with("torch.nn.");
   if (node->kind() != c10::prim::CallFunction) return false;
@@ -102,6 +103,7 @@ void ConstantExpressions::collect_written(const torch::jit::Graph& graph) {
 /// Whether a use neither writes a value nor hands it on to somebody who may.
 bool ConstantExpressions::only_reads(const torch::jit::Use& use) const {
   const Node* user = use.user;
+  if (ir::writes_input(user, use.offset)) return false;
   const auto results_are_only_read = [&] {
     return std::ranges::all_of(user->outputs(), [&](const Value* each) { return is_only_read(each); });
   };
@@ -112,7 +114,7 @@ bool ConstantExpressions::only_reads(const torch::jit::Use& use) const {
   const auto* alias =
       use.offset < schema->arguments().size() ? schema->arguments()[use.offset].alias_info() : nullptr;
   if (alias == nullptr) return true;
-  return !alias->isWrite() && !schema->is_mutable() && results_are_only_read();
+  return !schema->is_mutable() && results_are_only_read();
 }
 
 bool ConstantExpressions::is_only_read(const Value* value) const {

@@ -9,8 +9,8 @@
 namespace tsq::torchscript {
 
 /// What calls of some methods leave in a module for later calls: attributes that they assign, and tensors,
-/// lists and dictionaries of attributes that they write into. While this lives, calls change copies of them;
-/// then the module has its own again, as they were.
+/// lists and dictionaries of attributes that they write into, running statistics of norms that train among
+/// them. While this lives, calls change copies of them; then the module has its own again, as they were.
 class KeptState {
  public:
   /// `apart`: modules whose state is not meant, nor that of what is in them.

@@ -187,6 +187,29 @@ TEST(KeepWrites, TheRecordsOfWhatIsWrittenSaySo) {
   }
 }
 
+/// Reads the running mean after a norm.
+Module reads_mean(const std::string& trains) {
+  Module model = testing::user_module("ReadsMean");
+  model.register_module("first", testing::linear(8, 8));
+  model.register_buffer("mean", torch::zeros({8}));
+  model.register_buffer("variance", torch::ones({8}));
+  model.define(
+      "def forward(self, x):\n  m = self.mean\n  y = self.first.forward(x)\n"
+      "  z = torch.batch_norm(y, None, None, m, self.variance, " +
+      trains + ", 0.3, 1e-5, False)\n  return z - m\n");
+  return model;
+}
+
+TEST(KeepWrites, ANormThatTrainsWritesItsStatistics) {
+  const ir::Model model = captured(reads_mean("True"));
+  FileCheck().check("aten::batch_norm")->check("aten::alias")->check("aten::sub")->run(*model.graph);
+  for (const ir::Node* node : model.graph->nodes()) {
+    const bool is_written = ir::placement_of(model, node) == ir::Placement::Written;
+    EXPECT_TRUE(is_written || node->kind() != c10::aten::batch_norm);
+  }
+  FileCheck().check_not("aten::alias")->run(*captured(reads_mean("False")).graph);
+}
+
 TEST(KeepWrites, LayersBesideTheWriteAreQuantized) {
   const Module model = two_layers(
       "def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "

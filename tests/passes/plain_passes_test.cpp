@@ -135,6 +135,35 @@ TEST(FoldConstants, AWeightThatIsComputedOfAnInputIsNot) {
   EXPECT_EQ(count(model, "aten::div"), 1U);
 }
 
+/// Divides by the root of running statistics, beside a norm that has them.
+ir::Model divides_by_deviation(const std::string& trains) {
+  ir::Model model = graph_model("%x : Tensor, %mean : Tensor, %variance : Tensor",
+                                "  %z : Tensor = aten::batch_norm(%x, %none, %none, %mean, %variance, " +
+                                    trains + R"(, %scale, %scale, %no)
+  %d : Tensor = aten::sqrt(%variance)
+  %s : Tensor = aten::div(%x, %d)
+  %y : Tensor = aten::add(%z, %s, %one)
+  return (%y)
+)");
+  testing::put_attribute(model, "mean", torch::zeros({4}));
+  testing::put_attribute(model, "variance", torch::full({4}, 9.0));
+  return model;
+}
+
+TEST(FoldConstants, StatisticsThatANormUpdatesAreNone) {
+  ir::Model model = divides_by_deviation("%yes");
+  EXPECT_FALSE(passes::fold_constants(model, {}));
+  EXPECT_EQ(count(model, "aten::sqrt"), 1U);
+  EXPECT_EQ(ir::written_attributes(model), (std::unordered_set<std::string>{"mean", "variance"}));
+}
+
+TEST(FoldConstants, StatisticsThatANormOnlyReadsAreSome) {
+  ir::Model model = divides_by_deviation("%no");
+  EXPECT_TRUE(ir::written_attributes(model).empty());
+  EXPECT_TRUE(passes::fold_constants(model, {}));
+  EXPECT_EQ(count(model, "aten::sqrt"), 0U);
+}
+
 /// x and a tensor of as many numbers as `size` says.
 ir::Model sum_with_filled(const std::string& size) {
   return graph_model(

@@ -2,6 +2,8 @@
 #include "torchscript/kept_state.h"
 
 #include <gmock/gmock.h>
+#include <torch/csrc/jit/frontend/resolver.h>
+#include <torch/csrc/jit/frontend/sugared_value.h>
 #include <torch/script.h>
 #include <tsq/compare_layers.h>
 #include <tsq/quantize.h>
@@ -9,6 +11,8 @@
 #include <tsq/trial.h>
 
 #include <cmath>
+#include <memory>
+#include <string>
 
 #include "support/best_model.h"
 #include "support/small_models.h"
@@ -128,6 +132,111 @@ def forward(self, x):
 )");
   EXPECT_FALSE(keeps_state(model));
   EXPECT_TRUE(keeps_state(stream()));
+}
+
+/// Finds F.batch_norm, called batch_norm, and what TorchScript has.
+class NormResolver : public torch::jit::Resolver {
+ public:
+  explicit NormResolver(torch::jit::CompilationUnit& unit)
+      : function_(unit.define(c10::QualifiedName("__torch__.torch.nn.functional"),
+                              "def batch_norm(x, running_mean, running_var, training: bool):\n"
+                              "  return torch.batch_norm(x, None, None, running_mean, running_var, training, "
+                              "0.3, 1e-5, False)\n",
+                              torch::jit::nativeResolver(), nullptr)
+                      .front()) {}
+
+  std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name,
+                                                         torch::jit::GraphFunction& caller,
+                                                         const torch::jit::SourceRange& place) override {
+    if (name == "batch_norm") return std::make_shared<torch::jit::FunctionValue>(function_);
+    return torch::jit::nativeResolver()->resolveValue(name, caller, place);
+  }
+
+ private:
+  torch::jit::Function* function_;
+};
+
+/// Calls of norms with running statistics, up to the flag that says whether they train, and the rest.
+struct Norm {
+  std::string call{};
+  std::string rest{};
+};
+const std::vector<Norm> kNorms{
+    {"torch.batch_norm(y, None, None, self.mean, self.variance, ", ", 0.3, 1e-5, False)"},
+    {"torch.instance_norm(y.t().unsqueeze(0), None, None, self.mean, self.variance, ",
+     ", 0.3, 1e-5, False).squeeze(0).t()"},
+    {"batch_norm(y, self.mean, self.variance, ", ")"}};
+
+/// Returns what `result` makes of the norm z, of y before it and of the running statistics.
+Module normalises(const Norm& norm, const std::string& trains, const std::string& result) {
+  torch::manual_seed(7);
+  Module model = testing::user_module("Normalises");
+  model.register_module("first", testing::linear(32, 64));
+  model.register_module("last", testing::linear(64, 32));
+  model.register_buffer("mean", torch::zeros({64}));
+  model.register_buffer("variance", torch::ones({64}));
+  model.register_attribute("adapts", c10::BoolType::get(), false);
+  const auto unit = model.type()->compilation_unit();
+  const torch::jit::SimpleSelf self(model.type());
+  unit->define(*model.type()->name(),
+               "def forward(self, x):\n  y = self.first.forward(x)\n  z = " + norm.call + trains + norm.rest +
+                   "\n  return self.last.forward(" + result + ")\n",
+               std::make_shared<NormResolver>(*unit), &self);
+  model.eval();
+  return model;
+}
+
+constexpr const char* kReadsStatistics =
+    "torch.relu(z * 0.2 + (y - self.mean) / torch.sqrt(self.variance + 0.01))";
+
+TEST(KeptState, RunningStatisticsAreSomeWhereANormUpdatesThem) {
+  for (const Norm& norm : kNorms) {
+    Module model = normalises(norm, "True", kReadsStatistics);
+    EXPECT_TRUE(keeps_state(model)) << norm.call;
+    {
+      const KeptState state(model);
+      called(model, pieces(1).front());
+      EXPECT_NE(model.attr("mean").toTensor().abs().sum().item<double>(), 0) << norm.call;
+    }
+    EXPECT_EQ(model.attr("mean").toTensor().abs().sum().item<double>(), 0) << norm.call;
+    EXPECT_FALSE(keeps_state(normalises(norm, "False", kReadsStatistics))) << norm.call;
+    EXPECT_FALSE(keeps_state(normalises(norm, "True", "z"))) << "a norm that trains reads none of them";
+  }
+}
+
+TEST(KeptState, TheModuleSaysWhetherANormUpdatesItsStatistics) {
+  for (const Norm& norm : kNorms) {
+    Module model = normalises(norm, "self.adapts", kReadsStatistics);
+    EXPECT_FALSE(keeps_state(model)) << norm.call;
+    model.setattr("adapts", true);
+    EXPECT_TRUE(keeps_state(model)) << norm.call;
+    model.setattr("adapts", false);
+    model.define("def adapt(self):\n  self.adapts = True\n");
+    EXPECT_TRUE(keeps_state(model)) << norm.call << " may train after a call of adapt";
+  }
+}
+
+TEST(State, RunningStatisticsThatANormUpdatesAreThoseOfTheFloatModel) {
+  const at::NoGradGuard no_grad;
+  const BackendConfig backend = backend_config("x86");
+  for (const Norm& norm : kNorms) {
+    for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+      const Module model = normalises(norm, "True", kReadsStatistics);
+      const QConfigMapping mapping =
+          recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
+      Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe});
+      calibrate(prepared, pieces());
+      Module result = convert(prepared, backend);
+      Module wanted = model.deepcopy();
+      std::vector<at::Tensor> float_outputs;
+      std::vector<at::Tensor> int8_outputs;
+      for (const Sample& sample : pieces()) {
+        float_outputs.push_back(called(wanted, sample));
+        int8_outputs.push_back(called(result, sample));
+      }
+      EXPECT_GT(testing::sqnr(at::cat(float_outputs), at::cat(int8_outputs)), 15) << norm.call;
+    }
+  }
 }
 
 TEST(State, AModelIsEqualToItself) {

@@ -23,7 +23,11 @@ bool is_raise(const Node* node) { return node->kind() == c10::prim::RaiseExcepti
 
 bool writes(const Node* node) {
   const auto* schema = node->maybeSchema();
-  return (schema != nullptr && schema->is_mutable()) || node->kind() == c10::prim::SetAttr;
+  if ((schema != nullptr && schema->is_mutable()) || node->kind() == c10::prim::SetAttr) return true;
+  for (std::size_t i = 0; i < node->inputs().size(); ++i) {
+    if (ir::writes_input(node, i)) return true;
+  }
+  return false;
 }
 
 /// LibTorch takes every attention for one with dropout.
