@@ -162,6 +162,7 @@ constexpr FlowRow kFlow[] = {
     {"join_in_programs", Room::Place, Step::Place, Takes::Best, join_in_programs, "relu(observer(add(observer(conv(x)), y))) → relu(add(conv(x), y))", false, runs_programs},
     {"round_attention", Room::Place, Step::Place, Takes::Best, round_attention, "attention(observer(q), k, v) → attention(q, k, v)", false, runs_programs},
     {"keep_exact_weights", Room::Place, Step::Place, Takes::Best, keep_exact_weights, "layers that read float values stay float"},
+    {"leave_faulty_layers", Room::Place, Step::Place, Takes::Best, leave_faulty_layers, "layers whose int8 kernel is at fault stay float", false, runs_kernels},
     {"gate_in_float", Room::Place, Step::Place, Takes::Best, gate_in_float, "small gates stay float", false, runs_kernels},
     {"leave_float_outputs", Room::Place, Step::Place, Takes::Best, leave_float_outputs, "gelu(observer(linear(x))) → gelu(linear(x))"},
     {"leave_small_layers", Room::Place, Step::Place, Takes::Best, leave_small_layers, "small linear layers that return float values stay float"},

@@ -9,6 +9,7 @@
 
 #include "backends/kernels/costs.h"
 #include "backends/kernels/first_row.h"
+#include "backends/kernels/layer_kind.h"
 #include "backends/kernels/packed.h"
 #include "config/qscheme.h"
 #include "ir/analysis.h"
@@ -230,6 +231,19 @@ std::optional<int64_t> written_rank(const ir::Node* node) {
                                            : std::nullopt;
 }
 
+/// What convert makes of an observer of a weight, but for the numbers: a zero point that is not 0 by its
+/// scheme is taken for another.
+QParams form_of_qparams(const ResolvedObserver& observer, const at::Tensor& weight) {
+  const bool is_each_channel = is_per_channel(observer.qscheme);
+  const int64_t axis = is_each_channel ? at::maybe_wrap_dim(observer.ch_axis, weight.dim()) : 0;
+  const at::Tensor scale = at::ones({is_each_channel ? weight.size(axis) : 1});
+  return {.scale = scale,
+          .zero_point = is_symmetric(observer.qscheme) ? at::zeros_like(scale) : at::ones_like(scale),
+          .dtype = observer.dtype,
+          .qscheme = affine_form(observer.qscheme),
+          .axis = axis};
+}
+
 bool is_mean_of_all(const ir::Node* node) {
   const c10::FunctionSchema* schema = node->kind() == c10::aten::mean ? node->maybeSchema() : nullptr;
   return schema != nullptr && !schema->argumentIndexWithName("dim");
@@ -244,6 +258,20 @@ const KernelFault* fault_of(const KernelUse& use, Precaution precaution) {
     return (fault.engine.empty() || fault.engine == use.target.engine) && fault.kernel == kernel &&
            fault.precaution == precaution && holds(fault.when, use);
   });
+}
+
+const KernelFault* fault_of_layer(const Target& target, const ir::Model& model, const ir::Node* layer,
+                                  const ResolvedObserver& observer) {
+  const auto kind = layer_kind(model, layer);
+  const WeightedKernel* row = kind ? weighted_kernel(kind->op, kind->post_op) : nullptr;
+  const ir::Weighted* weighted =
+      row != nullptr && ir::is_module_call(layer) ? ir::weighted_of(ir::call_of(model, layer)) : nullptr;
+  if (weighted == nullptr) return nullptr;
+  ir::Weighted rounded = *weighted;
+  rounded.weight_qparams = form_of_qparams(observer, rounded.weight);
+  return fault_of(
+      {.target = target, .model = model, .op = layer, .kernel = row->kernel, .weighted = &rounded},
+      Precaution::KeepReference);
 }
 
 WeightedShape weighted_shape(const ir::Weighted& weighted) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tsq/qconfig.h>
+
 #include <string>
 
 #include "backends/kernels/kernel_faults.h"
@@ -21,6 +23,11 @@ struct KernelUse {
 
 /// The first fault of the engine that asks for `precaution` here; null: none.
 const kernels::KernelFault* fault_of(const KernelUse& use, kernels::Precaution precaution);
+
+/// The fault for which lowering leaves a layer whose weight is rounded as `observer` says without a kernel,
+/// whatever the layer reads; null: none.
+const kernels::KernelFault* fault_of_layer(const Target& target, const ir::Model& model,
+                                           const ir::Node* layer, const ResolvedObserver& observer);
 
 /// Notes which dtype a kernel returns that has taken the place of a quantize node: faults of the kernels
 /// after it are told without a walk through all that come before.

@@ -16,12 +16,12 @@ ir::Value* exact_input(const ir::Model& model, ir::Node* layer) {
 
 }  // namespace
 
-void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason) {
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, std::string_view detail) {
   layer->replaceInput(0, exact_input(model, layer));
   ir::Weighted& weighted = *ir::weighted_of(ir::call_of(model, layer));
   weighted.input_products.reset();
   weighted.input = {};
-  ir::leave_float(model, layer, ir::Placement::Float, reason);
+  ir::leave_float(model, layer, ir::Placement::Float, reason, detail);
 }
 
 void compute_in_int8(ir::NodeRecord& record) {

@@ -8,7 +8,7 @@ namespace tsq::passes {
 
 /// A layer that was placed in int8 is computed in float after all, with its float weight. It reads what was
 /// rounded for it alone not rounded; what it returns is rounded as before.
-void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason);
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, std::string_view detail = {});
 
 /// An operator is computed in int8 after all, and its entry of the report says so.
 void compute_in_int8(ir::NodeRecord& record);

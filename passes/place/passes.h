@@ -60,6 +60,10 @@ bool round_attention(ir::Model& model, const PassContext& context);
 ///   linear(x), F.linear(x, observer(w))   →   linear(x), F.linear(x, w)
 bool keep_exact_weights(ir::Model& model, const PassContext& context);
 
+/// Layers whose int8 kernel is at fault on this engine and processor (kernels::kernel_faults) stay float.
+///   conv_transpose(observer(x))   →   conv_transpose(x)
+bool leave_faulty_layers(ir::Model& model, const PassContext& context);
+
 /// Small layers between an average of whole maps and its product with them are computed in float, and what
 /// lies between them.
 ///   mul(observer(sigmoid(conv(observer(average)))), x)   →   mul(sigmoid(linear(average)), x)

@@ -289,6 +289,36 @@ TEST(LeaveSlowLayers, ALayerWithAFastKernelIsNot) {
   EXPECT_EQ(record(result, "depthwise").placement, Placement::Int8);
 }
 
+/// x → first → a transposed convolution → last, on a processor whose oneDNN is at fault.
+CalibratedModel with_transposed(int64_t channels_out) {
+  torch::manual_seed(5);
+  const Module model = network({{"first", testing::conv2d(3, 8, 1)},
+                                {"up", testing::conv_transpose2d(8, channels_out, 3)},
+                                {"last", testing::conv2d(channels_out, 4, 1)}},
+                               "  y = self.last.forward(self.up.forward(self.first.forward(x)))\n");
+  CalibratedModel result =
+      testing::before_pass(model, torch::randn({1, 3, 9, 9}), "onednn", "leave_faulty_layers");
+  result.context.target.faults.onednn_transposed_channels = true;
+  return result;
+}
+
+TEST(LeaveFaultyLayers, ALayerWhoseKernelReturnsWrongResultsIsFloat) {
+  CalibratedModel result = with_transposed(5);
+  EXPECT_TRUE(passes::leave_faulty_layers(result.model, result.context));
+  EXPECT_EQ(record(result, "up").placement, Placement::Float);
+  EXPECT_EQ(record(result, "up").reason, Reason::KernelFault);
+  EXPECT_NE(record(result, "up").decision.remedy, "");
+  EXPECT_EQ(record(result, "first").placement, Placement::Int8);
+  EXPECT_EQ(record(result, "last").placement, Placement::Int8);
+  EXPECT_FALSE(passes::leave_faulty_layers(result.model, result.context));
+}
+
+TEST(LeaveFaultyLayers, ALayerWhoseKernelIsRightIsNot) {
+  CalibratedModel result = with_transposed(8);
+  EXPECT_FALSE(passes::leave_faulty_layers(result.model, result.context));
+  EXPECT_EQ(record(result, "up").placement, Placement::Int8);
+}
+
 TEST(TakeOtherKernels, ASlowLayerHasTheKernelThatReturnsFloat) {
   CalibratedModel result = with_depthwise(104, 4, "x86", "take_other_kernels");
   EXPECT_TRUE(passes::take_other_kernels(result.model, result.context));
