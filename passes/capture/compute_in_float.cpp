@@ -64,7 +64,7 @@ void replace_dtype(const GraphInFloat& graph, Node* node) {
   if (node->kind() == c10::aten::to && becomes_float(graph, *dtype)) replace_cast(graph, node, *dtype);
 }
 
-void compute_graph_in_float(ir::Model& model, ir::Graph& graph, const Dtypes& replaced,
+void compute_graph_in_float(ir::Model& model, ir::Graph& graph, const Dtypes& replaced, const Dtypes& told,
                             FloatTensors& tensors) {
   const GraphInFloat in_float{
       .replaced = replaced, .origins = dtype_origins(model, graph), .writes_tensors = writes_tensors(graph)};
@@ -73,7 +73,7 @@ void compute_graph_in_float(ir::Model& model, ir::Graph& graph, const Dtypes& re
     replace_constant(node, tensors);
     replace_dtype(in_float, node);
   }
-  cast_boundary(model, graph, replaced, in_float.origins);
+  cast_boundary(model, graph, replaced, told, in_float.origins);
   ir::eliminate_dead_code(graph);
 }
 
@@ -82,9 +82,10 @@ void compute_graph_in_float(ir::Model& model, ir::Graph& graph, const Dtypes& re
 bool compute_in_float(ir::Model& model, const PassContext& /*context*/) {
   const Dtypes replaced = dtypes_of_layers(model);
   if (replaced.empty()) return false;
+  const Dtypes told = dtypes_told_by_layers(model);
   FloatTensors tensors(replaced);
   // Dtypes of values are told by the parameters as they are in the model.
-  for (const auto& graph : graphs_of(model)) compute_graph_in_float(model, *graph, replaced, tensors);
+  for (const auto& graph : graphs_of(model)) compute_graph_in_float(model, *graph, replaced, told, tensors);
   tensors.replace_in(model.attributes);
   for (ir::ModuleCall& call : model.calls) {
     if (!call.module || call.type.name == ir::kCastType) continue;

@@ -5,8 +5,8 @@
 /// Observers become quantize and dequantize.
 namespace tsq::passes {
 
-/// Weights of functions in int8 that are computed from parameters, as by a cast from half precision, become
-/// attributes: what lowering packs is known now, and the file needs no more than that.
+/// Weights and biases of functions in int8 that are computed from parameters, as by a cast from half
+/// precision, become attributes: what lowering packs is known now, and the file needs no more than that.
 ///   linear(x, observer(to(w, float32)))   →   linear(x, observer(w'))
 bool fold_cast_weights(ir::Model& model, const PassContext& context);
 

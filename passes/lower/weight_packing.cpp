@@ -7,13 +7,16 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "backends/kernels/engine_packing.h"
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "operators/functional_weighted.h"
 #include "passes/context/nodes.h"
+#include "passes/place/rounding.h"
 #include "torchscript/modules/pack_when_loaded.h"
 #include "torchscript/modules/tied_table.h"
 
@@ -32,6 +35,14 @@ std::string memory_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "none";
   return fmt::format("{} {} {}", fmt::ptr(tensor.const_data_ptr()), fmt::join(tensor.sizes(), ","),
                      fmt::join(tensor.strides(), ","));
+}
+
+/// The weight that a layer multiplies with, be it a module's or F.linear's or F.conv*'s; empty for other
+/// nodes, and where it is not known.
+std::optional<ir::Weighted> weighted_of_node(const ir::Model& model, const ir::Node* node) {
+  if (const ir::Weighted* weighted = weighted_at(model, node)) return *weighted;
+  const bool is_function = node->inputs().size() >= 2 && is_functional_layer(model, node);
+  return is_function ? operators::functional_parameters(model, node) : std::nullopt;
 }
 
 constexpr std::string_view kFloat16Prepack = "quantized::linear_prepack_fp16";
@@ -83,7 +94,7 @@ bool is_packing(const ir::Node* node) {
 WeightPacking::WeightPacking(ir::Model& model, const kernels::Target& target)
     : model_(model), target_(target) {
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    if (const ir::Weighted* weighted = weighted_at(model, node)) ++calls_[weighted->weight.const_data_ptr()];
+    if (const auto weighted = weighted_of_node(model, node)) ++calls_[weighted->weight.const_data_ptr()];
   }
   for (const ir::ModuleCall& call : model.calls) {
     if (call.embedding && call.embedding->weight_qparams &&

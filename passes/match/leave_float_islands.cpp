@@ -33,12 +33,6 @@ namespace {
 using ir::Match;
 using ir::Reason;
 
-/// Products of two activations, what normalises them, and GELU: of a wide range, and no engine is fast with
-/// them.
-bool is_of_attention(const Model& model, const Node* node) {
-  return operators::is_one_of(model, node, {"matmul", "bmm", "softmax", "layer_norm", "group_norm", "gelu"});
-}
-
 bool is_integer(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::QInt8;
 }
@@ -142,8 +136,9 @@ class Islands {
     const MaybeQConfig& qconfig = qconfig_of(model_, found.last);
     if (ir::is_opaque(model_, found.root)) return qconfig && match::is_static(*qconfig);
     return qconfig && match::is_static(*qconfig) && takes_static(*found.row) &&
-           !is_of_attention(model_, found.root) && !operators::is_whole_average(model_, found.root) &&
-           !is_amplified(found) && !rounds_for_nothing(index);
+           !operators::is_of_attention(model_, found.root) &&
+           !operators::is_whole_average(model_, found.root) && !is_amplified(found) &&
+           !rounds_for_nothing(index);
   }
 
   /// A logarithm and its like are steep where the values are small: those that rounding makes zero would be
@@ -304,7 +299,7 @@ class Islands {
   [[nodiscard]] Reason reason_of(std::size_t index) const {
     const Match& found = match(index);
     if (grows(found)) return Reason::ShortRows;
-    if (is_of_attention(model_, found.root)) return Reason::OfAttention;
+    if (operators::is_of_attention(model_, found.root)) return Reason::OfAttention;
     if (operators::is_whole_average(model_, found.root)) return Reason::WholeAverage;
     if (is_amplified(found)) return Reason::Amplified;
     if (rounds_for_nothing(index)) return Reason::FloatAfterLayer;

@@ -10,10 +10,12 @@
 
 #include "ir/analysis.h"
 #include "ir/cast.h"
+#include "ir/reasons.h"
 #include "match/dtype_check.h"
 #include "match/remedy.h"
 #include "match/root_modules.h"
 #include "operators/is_operator.h"
+#include "operators/traits.h"
 #include "passes/observe/operator_names.h"
 
 namespace tsq::passes {
@@ -53,15 +55,26 @@ Why of_opaque(OpaqueCall call) {
   return {};
 }
 
-Why of_unmatched(const Model& model, const Node* node, const BackendConfig& table) {
+/// Of compute_in_float: it makes one also where the dtype of the input decides whether it changes anything.
+Why of_cast(const ir::ModuleCall& call) {
+  const std::string& replaced = call.constants.at(0).toStringRef();
+  const std::string& computed_in = call.constants.at(1).toStringRef();
+  return {
+      Reason::OtherDtype,
+      computed_in.empty()
+          ? fmt::format("parameters in {0} are cast to the dtype of the input: this does nothing unless "
+                        "that is {0}",
+                        replaced)
+          : fmt::format("the model is in {}: it computes in float between casts at its inputs and outputs",
+                        computed_in),
+      "nothing, or quantize a model in float (model.float()), which needs no casts"};
+}
+
+Why of_unmatched(const Model& model, const Node* node, const PassContext& context) {
+  const BackendConfig& table = context.table;
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(model, node);
-    if (call.type.name == ir::kCastType) {
-      return {Reason::OtherDtype,
-              fmt::format("the model is in {}: it computes in float between casts at its inputs and outputs",
-                          call.constants.front().toStringRef()),
-              "nothing, or quantize a model in float (model.float()), which needs no casts"};
-    }
+    if (call.type.name == ir::kCastType) return of_cast(call);
     if (match::reference_module_of(table, call)) {
       return {Reason::Table, "the table has a reference module for it, and no row whose pattern is it",
               fmt::format("add a row with the pattern '{}' and its dtype_configs", call.type.name)};
@@ -76,6 +89,11 @@ Why of_unmatched(const Model& model, const Node* node, const BackendConfig& tabl
           "leave it float"};
   const auto targets = ir::targets(model, node);
   if (targets.empty()) return why;
+  if (context.options.recipe == Recipe::Best && operators::is_of_attention(model, node) &&
+      match::spelling_with_row(readable_name(model, node), table)) {
+    auto [sentence, remedy] = ir::explanation_of(Reason::OfAttention);
+    return {Reason::OfAttention, std::move(sentence), std::move(remedy)};
+  }
   why.other_backends = match::other_backends_with_row(Pattern(targets.front()), table);
   why.remedy = why.other_backends.empty()
                    ? match::remedy_without_row(readable_name(model, node), table)
@@ -172,7 +190,7 @@ Why why_float(const Model& model, const PassContext& context, const Node* node, 
     return {Reason::None, "a standalone module: its operators have entries of their own", {}};
   if (!findings.on_tensors) return {Reason::NoTensors, "it computes no float tensor", {}};
   if (const auto call = operators::opaque_call(node); call != OpaqueCall::None) return of_opaque(call);
-  if (match == nullptr) return of_unmatched(model, node, context.table);
+  if (match == nullptr) return of_unmatched(model, node, context);
   if (!record.lookup.qconfig) return of_no_qconfig(record.lookup, record.decision);
   return of_observed(model, context, node, *match, *record.lookup.qconfig, findings);
 }

@@ -150,13 +150,18 @@ std::vector<std::string> other_backends_with_row(const Pattern& pattern, const B
   return others;
 }
 
-std::string remedy_without_row(const std::string& op, const BackendConfig& backend) {
+std::optional<std::string> spelling_with_row(const std::string& op, const BackendConfig& backend) {
   const std::string last = last_part(op);
   for (const BackendPatternConfig& row : backend.configs()) {
-    const std::string spelling = to_string(row.key());
-    if (spelling.find('(') == std::string::npos && last_part(spelling) == last)
-      return fmt::format("write it as {}, which backend '{}' has a row for", spelling, backend.name());
+    std::string spelling = to_string(row.key());
+    if (spelling.find('(') == std::string::npos && last_part(spelling) == last) return spelling;
   }
+  return std::nullopt;
+}
+
+std::string remedy_without_row(const std::string& op, const BackendConfig& backend) {
+  if (const auto spelling = spelling_with_row(op, backend))
+    return fmt::format("write it as {}, which backend '{}' has a row for", *spelling, backend.name());
   const std::string name = lower_case(op);
   for (const auto& [part, stand_in] : kStandIns) {
     if (name.ends_with(part) || name.ends_with(fmt::format("{}_", part))) {

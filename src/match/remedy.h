@@ -4,6 +4,7 @@
 #include <tsq/qconfig.h>
 #include <tsq/qconfig_mapping.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ std::string remedy_for_none(const QConfigDecision& decision, const std::string& 
 /// The shipped backends beside `backend` that have an engine and a row for an operator. A recipe may leave it
 /// float there too.
 std::vector<std::string> other_backends_with_row(const Pattern& pattern, const BackendConfig& backend);
+
+/// Another spelling of an operator, for which the table has a row; empty: there is none.
+std::optional<std::string> spelling_with_row(const std::string& op, const BackendConfig& backend);
 
 /// What to do about an operator without a row in `backend` and in others: another spelling, or an operator of
 /// the same use that has kernels.

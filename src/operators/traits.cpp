@@ -338,6 +338,10 @@ bool is_one_of(const ir::Model& model, const ir::Node* node, std::initializer_li
   return !name.empty() && find(name) == nullptr && std::ranges::find(names, name, plain) != names.end();
 }
 
+bool is_of_attention(const ir::Model& model, const ir::Node* node) {
+  return is_one_of(model, node, {"matmul", "bmm", "softmax", "layer_norm", "group_norm", "gelu"});
+}
+
 std::vector<ir::Node*> readers_of_numbers(const ir::Value* value) {
   std::vector<ir::Node*> readers;
   for (const torch::jit::Use& use : value->uses()) {

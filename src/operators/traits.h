@@ -103,6 +103,10 @@ struct OperatorTraits {
 [[nodiscard]] bool is_one_of(const ir::Model& model, const ir::Node* node,
                              std::initializer_list<std::string_view> names);
 
+/// Whether a node is a product of two activations, what normalises them, or GELU: of a wide range, and no
+/// engine is fast with them, so that recipe best computes them in float.
+[[nodiscard]] bool is_of_attention(const ir::Model& model, const ir::Node* node);
+
 /// The nodes that read a value's numbers, each as often as it does: all but questions of its shape.
 [[nodiscard]] std::vector<ir::Node*> readers_of_numbers(const ir::Value* value);
 

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "support/small_models.h"
 
@@ -297,6 +300,37 @@ TEST(InsidePrograms, ReadersOfShapesReadThemOfTheFirstTensorThatHasThem) {
   }
   EXPECT_EQ(returned, 1U);
   EXPECT_THROW(output_of(result, {torch::randn({2, 3, 16})}), std::exception);
+}
+
+TEST(InsidePrograms, LayersWhoseWeightsAndBiasesAreCastAreInside) {
+  for (const at::ScalarType dtype : {at::kHalf, at::kDouble}) {
+    for (const std::string cast : {".to(x.dtype)", ".type_as(x)", ".to(x.device, x.dtype)"}) {
+      torch::manual_seed(18);
+      Module model = testing::user_module("Net");
+      const auto add = [&](const char* name, at::IntArrayRef sizes) {
+        model.register_parameter(name, (torch::randn(sizes) / 8).to(dtype), /*is_buffer=*/false);
+      };
+      add("c", {8, 3, 3, 3});
+      add("d", {8});
+      add("w", {64, 800});
+      add("b", {64});
+      model.define("def forward(self, x):\n  y = torch.relu(torch.conv2d(x, self.c" + cast + ", self.d" +
+                   cast + "))\n  return torch.linear(y.flatten(1), self.w" + cast + ", self.b" + cast +
+                   ")\n");
+      model.eval();
+      std::vector<Sample> samples;
+      for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 3, 12, 12})});
+      const Module result = fused(model, samples);
+      const auto operators = operators_of(result);
+      EXPECT_EQ(std::ranges::count(operators, "tsq::run"), 1) << dtype << cast;
+      for (const char* other : {"aten::conv2d", "aten::linear", "aten::to", "aten::type_as"})
+        EXPECT_THAT(operators, Not(Contains(other))) << dtype << cast;
+      std::ostringstream file;
+      result.save(file);
+      EXPECT_LT(file.str().size(), 2U * 64 * 800) << dtype << cast << ": a weight is in the file beside int8";
+      EXPECT_GT(sqnr(model, result, samples[0]), 25) << dtype << cast;
+    }
+  }
 }
 
 }  // namespace

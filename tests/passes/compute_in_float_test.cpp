@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "ir/cast.h"
 #include "passes/capture/passes.h"
@@ -207,6 +208,33 @@ TEST(ComputeInFloat, TheReportSaysSo) {
                                    each.layer == "cast_x";
                           }),
             1);
+}
+
+/// What the report says of the casts at the boundary of a model with this weight in half precision.
+std::string said_of_casts(const std::string& weight) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Cast");
+  model.register_parameter("w", torch::randn({8, 8}).to(at::kHalf), /*is_buffer=*/false);
+  model.define("def forward(self, x):\n  return torch.relu(torch.linear(x, " + weight + "))\n");
+  const Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = Recipe::Fx});
+  const auto& decisions = prepared.report().decisions;
+  const auto found = std::find_if(decisions.begin(), decisions.end(),
+                                  [](const Decision& each) { return each.layer == "cast_x"; });
+  return found == decisions.end() ? std::string() : found->reason;
+}
+
+TEST(ComputeInFloat, AWeightThatIsCastToTheDtypeOfTheInputMakesNoModelInItsOwn) {
+  for (const char* weight :
+       {"self.w.to(x.dtype)", "self.w.to(x)", "self.w.to(x.device, x.dtype)",
+        "self.w.to(device=x.device, dtype=x.dtype)", "self.w.float().to(x.dtype).half()"}) {
+    const bool is_half = std::string(weight).ends_with("half()");
+    EXPECT_TRUE(said_of_casts(weight).starts_with(is_half ? "the model is in float16"
+                                                          : "parameters in float16 are cast"))
+        << weight << ": " << said_of_casts(weight);
+  }
+  EXPECT_TRUE(said_of_casts("self.w").starts_with("the model is in float16"));
+  EXPECT_EQ(said_of_casts("self.w.float()"), "");
 }
 
 }  // namespace

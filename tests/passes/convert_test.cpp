@@ -5,13 +5,18 @@
 #include <tsq/tsq.h>
 
 #include <algorithm>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "operators/inlined_graph.h"
+#include "passes/context/nodes.h"
 #include "passes/convert/passes.h"
 #include "passes/numerics/passes.h"
 #include "passes/place/passes.h"
+#include "support/before_pass.h"
 #include "support/calibrated_model.h"
 #include "support/small_models.h"
 
@@ -215,6 +220,63 @@ TEST(DequantizeAfterBranches, BranchesThatRoundUnlikeStay) {
   ir::Model model = two_branches("0.25");
   EXPECT_FALSE(passes::dequantize_after_branches(model, {}));
   EXPECT_EQ(testing::count(model, "aten::dequantize"), 2);
+}
+
+/// Functions whose weights are in half precision and cast where they are used: one that has two names, and
+/// the bias of the first.
+testing::CalibratedModel before_folding(const std::string& forward) {
+  constexpr int64_t kFeatures = 64;
+  torch::manual_seed(5);
+  Module model = testing::user_module("CastLayers");
+  const at::Tensor weight = torch::randn({kFeatures, kFeatures}).div(8).to(at::kHalf);
+  for (const char* name : {"w", "v"}) model.register_parameter(name, weight, /*is_buffer=*/false);
+  model.register_parameter("b", torch::randn({kFeatures}).to(at::kHalf), /*is_buffer=*/false);
+  model.define("def forward(self, x):\n" + forward);
+  return testing::before_pass(model, torch::randn({16, kFeatures}), "x86", "fold_cast_weights");
+}
+
+/// The attribute that each F.linear reads as an argument; "" where it reads none.
+std::vector<std::string> read_by_layers(const ir::Model& model, std::size_t argument) {
+  std::vector<std::string> names;
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (node->kind() != c10::aten::linear) continue;
+    const std::string* name = ir::attribute_read(model, passes::before_observers(node->input(argument)));
+    names.push_back(name == nullptr ? std::string() : *name);
+  }
+  return names;
+}
+
+TEST(FoldCastWeights, WeightsAndBiasesOfLayersInInt8BecomeAttributesInFloat) {
+  constexpr std::size_t kBias = 2;
+  auto [model, context] = before_folding(
+      "  return torch.relu(torch.linear(x, self.w.to(x.device, x.dtype), self.b.to(x.dtype)))\n");
+  ASSERT_EQ(read_by_layers(model, kBias), std::vector<std::string>{""});
+  EXPECT_TRUE(passes::fold_cast_weights(model, context));
+  for (const std::size_t argument : {std::size_t{1}, kBias}) {
+    const std::string name = read_by_layers(model, argument).at(0);
+    ASSERT_NE(name, "") << argument;
+    EXPECT_EQ(model.attributes.attr(name).toTensor().scalar_type(), at::kFloat) << argument;
+  }
+  EXPECT_FALSE(passes::fold_cast_weights(model, context));
+}
+
+TEST(FoldCastWeights, OneTensorOfTwoNamesBecomesOneAttribute) {
+  for (const char* cast : {".float()", ".to(x.dtype)"}) {
+    auto [model, context] =
+        before_folding(std::string("  return torch.linear(torch.relu(torch.linear(x, self.w") + cast +
+                       ")), self.v" + cast + ")\n");
+    EXPECT_TRUE(passes::fold_cast_weights(model, context)) << cast;
+    const auto names = read_by_layers(model, 1);
+    ASSERT_EQ(names.size(), 2U) << cast;
+    EXPECT_NE(names[0], "") << cast;
+    EXPECT_EQ(names[0], names[1]) << cast;
+  }
+}
+
+TEST(FoldCastWeights, WhatDependsOnTheInputStays) {
+  auto [model, context] = before_folding("  return torch.relu(torch.linear(x, self.w.float() * x.mean()))\n");
+  EXPECT_FALSE(passes::fold_cast_weights(model, context));
+  EXPECT_EQ(read_by_layers(model, 1), std::vector<std::string>{""});
 }
 
 }  // namespace

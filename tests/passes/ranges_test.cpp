@@ -6,6 +6,8 @@
 
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
+#include "operators/constant_expressions.h"
+#include "passes/context/nodes.h"
 #include "passes/ranges/passes.h"
 #include "support/before_pass.h"
 #include "support/small_models.h"
@@ -119,6 +121,32 @@ TEST(SettleUnreached, TheEngineDecidesHowManyBitsAnInputHasWhoseRangeIsFoundLate
   }
 }
 
+CalibratedModel before_settling(const Module& model, Recipe recipe) {
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {.recipe = recipe});
+  calibrate(prepared, std::vector<Sample>{{images()}});
+  return before_pass(prepared, "settle_unreached");
+}
+
+TEST(SettleUnreached, RecipeFxLeavesOutWhatNoSampleReachesInABranch) {
+  const Module model =
+      with_layers("  y = self.first.forward(x)\n  if enters:\n    y = self.second.forward(y)\n  return y\n");
+  auto [made, context] = before_settling(model, Recipe::Fx);
+  EXPECT_TRUE(passes::settle_unreached(made, context));
+  EXPECT_EQ(testing::output_observer(testing::call_node(made, "second")), nullptr);
+  EXPECT_EQ(record_of_layer(made, "second").reason, ir::Reason::NotReached);
+  EXPECT_EQ(record_of_layer(made, "first").reason, ir::Reason::None);
+}
+
+TEST(SettleUnreached, RecipeFxKeepsFxsScaleOutsideOfBranches) {
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    auto [made, context] = before_settling(two_layers(), recipe);
+    ir::ObserverEntry& entry =
+        ir::observer_of(made, testing::output_observer(testing::call_node(made, "first")));
+    entry.module = make_observer(entry.spec);
+    EXPECT_EQ(passes::settle_unreached(made, context), recipe == Recipe::Best);
+  }
+}
+
 TEST(BatchInputs, ANormOfSamplesReadsThemAsTheyAreAndSaysWhy) {
   torch::manual_seed(3);
   Module model = testing::user_module("Normed");
@@ -146,16 +174,17 @@ TEST(SettleMethods, ChangesNothingWithoutOtherMethods) {
 }
 
 /// A linear layer whose weight is cast where it is used.
-Module cast_weight(const std::string& weight) {
+Module cast_weight(const std::string& weight, at::ScalarType dtype = at::kFloat) {
   torch::manual_seed(4);
   Module model = testing::user_module("Cast");
-  model.register_attribute("w", c10::TensorType::get(), torch::randn({8, 8}));
+  model.register_attribute("w", c10::TensorType::get(), torch::randn({8, 8}).to(dtype));
   model.define("def forward(self, x):\n  return torch.relu(torch.linear(x, " + weight + "))\n");
   return model;
 }
 
 TEST(KnowDtypes, CastsOfParametersToTheDtypeOfWhatCalibrationSawAreConstants) {
-  for (const char* weight : {"self.w.to(x.dtype)", "self.w.type_as(x)", "self.w.to(x)"}) {
+  for (const char* weight :
+       {"self.w.to(x.dtype)", "self.w.type_as(x)", "self.w.to(x)", "self.w.to(self.w.dtype)"}) {
     auto [made, context] = before_pass(cast_weight(weight), torch::randn({4, 8}), "x86", "know_dtypes");
     EXPECT_TRUE(passes::know_dtypes(made, context)) << weight;
     EXPECT_EQ(testing::count(made, "prim::dtype") + testing::count(made, "aten::type_as"), 0U) << weight;
@@ -163,6 +192,56 @@ TEST(KnowDtypes, CastsOfParametersToTheDtypeOfWhatCalibrationSawAreConstants) {
     EXPECT_EQ(torch::jit::toIValue(cast->input(1))->toInt(), static_cast<int64_t>(at::kFloat)) << weight;
     EXPECT_FALSE(passes::know_dtypes(made, context)) << weight;
   }
+}
+
+/// What the graph knows of the weight of its linear layer; undefined: nothing.
+at::Tensor known_weight(const ir::Model& model) {
+  const ir::Node* layer = testing::node_of_kind(model, "aten::linear");
+  const auto known =
+      operators::ConstantExpressions(model).value_of(passes::before_observers(layer->input(1)));
+  return known ? known->toTensor() : at::Tensor();
+}
+
+TEST(KnowDtypes, ADeviceThatACastNamesChangesNothing) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kHalf, at::kDouble}) {
+    for (const char* weight : {"self.w.to(x.device, x.dtype)", "self.w.to(device=x.device, dtype=x.dtype)",
+                               "self.w.to(x.dtype).to(x.device)", "self.w.to(x.device).to(x.dtype)",
+                               "self.w.to(x.device).type_as(x)", "self.w.to(x.device, x.dtype, copy=True)"}) {
+      auto [made, context] =
+          before_pass(cast_weight(weight, dtype), torch::randn({4, 8}), "x86", "know_dtypes");
+      ASSERT_FALSE(known_weight(made).defined()) << weight;
+      EXPECT_TRUE(passes::know_dtypes(made, context)) << weight;
+      EXPECT_EQ(testing::count(made, "prim::dtype") + testing::count(made, "prim::device"), 0U) << weight;
+      ASSERT_TRUE(known_weight(made).defined()) << weight << dtype;
+      EXPECT_EQ(known_weight(made).scalar_type(), at::kFloat) << weight << dtype;
+      EXPECT_FALSE(passes::know_dtypes(made, context)) << weight;
+    }
+  }
+}
+
+TEST(KnowDtypes, ThatAModelAsksForTheDeviceOfAParameterKeepsItFromNoCast) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Asked");
+  model.register_parameter("w", torch::randn({8, 8}).to(at::kHalf), /*is_buffer=*/false);
+  model.define(
+      "def forward(self, x):\n"
+      "  x = x.to(self.w.device)\n"
+      "  return torch.relu(torch.linear(x, self.w.to(self.w.device, x.dtype)))\n");
+  auto [made, context] = before_pass(model, torch::randn({4, 8}), "x86", "know_dtypes");
+  EXPECT_TRUE(passes::know_dtypes(made, context));
+  EXPECT_EQ(testing::count(made, "prim::device"), 0U);
+  EXPECT_TRUE(known_weight(made).defined());
+}
+
+TEST(KnowDtypes, WhatIsNoConstantGoesToTheDeviceThatTheModelNames) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Moved");
+  model.register_module("layer", testing::linear(8, 8));
+  model.define("def forward(self, x):\n  return torch.relu(self.layer.forward(x).to(x.device))\n");
+  auto [made, context] = before_pass(model, torch::randn({4, 8}), "x86", "know_dtypes");
+  ASSERT_EQ(testing::count(made, "prim::device"), 1U);
+  EXPECT_FALSE(passes::know_dtypes(made, context));
+  EXPECT_EQ(testing::count(made, "prim::device"), 1U);
 }
 
 TEST(KnowDtypes, ValuesThatNothingObservedMayBeOfAnyDtype) {

@@ -141,6 +141,30 @@ TEST_P(WeightsOnce, NoneIsInTheFileMoreOftenThanInTheFloatFile) {
   EXPECT_LE(weights_in(saved(quantized.module())), shape.weights);
 }
 
+/// One weight in half precision by two names, cast by each layer.
+Module cast_by_two_names() {
+  Module model = testing::user_module("Cast");
+  const at::Tensor weight = (torch::randn({kFeatures, kFeatures}) / 8).to(at::kHalf);
+  for (const char* name : {"w", "v"}) model.register_parameter(name, weight, /*is_buffer=*/false);
+  model.define(R"(
+def forward(self, x):
+    return torch.linear(torch.relu(torch.linear(x, self.w.to(x.device, x.dtype))), self.v.type_as(x))
+)");
+  model.eval();
+  return model;
+}
+
+TEST(CastWeightsOnce, ATensorOfTwoNamesIsInTheFileOnce) {
+  for (const char* engine : {"x86", "fbgemm"}) {
+    torch::manual_seed(11);
+    std::vector<Sample> samples;
+    for (int i = 0; i < 8; ++i) samples.push_back({torch::randn({16, kFeatures})});
+    const Quantized quantized =
+        quantize(cast_by_two_names(), samples, {.backend = engine, .times = false, .force = true});
+    EXPECT_EQ(weights_in(saved(quantized.module())), 1U) << engine;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, WeightsOnce,
                          ::testing::Combine(::testing::ValuesIn(cases()),
                                             ::testing::Values("x86", "fbgemm", "onednn", "qnnpack"),

@@ -35,8 +35,9 @@ void replace_use(const torch::jit::Use& use, Value* cast) {
 
 class BoundaryCasting {
  public:
-  BoundaryCasting(ir::Model& model, ir::Graph& graph, const Dtypes& replaced, const DtypeOrigins& origins)
-      : model_(model), graph_(graph), replaced_(replaced), origins_(origins) {}
+  BoundaryCasting(ir::Model& model, ir::Graph& graph, const Dtypes& replaced, const Dtypes& told,
+                  const DtypeOrigins& origins)
+      : model_(model), graph_(graph), replaced_(replaced), told_(told), origins_(origins) {}
 
   void cast_inputs() {
     const torch::jit::WithInsertPoint guard(*graph_.nodes().begin());
@@ -116,12 +117,13 @@ class BoundaryCasting {
   }
 
   Node* call_in_forward(const Module& module, const std::string& path, const std::vector<Value*>& inputs) {
-    return ir::create_module_call(model_,
-                                  {.type = symbol(ir::kCastType),
-                                   .path = path,
-                                   .module = module,
-                                   .constants = {c10::IValue(names_of(replaced_))}},
-                                  inputs, /*scope=*/0)
+    return ir::create_module_call(
+               model_,
+               {.type = symbol(ir::kCastType),
+                .path = path,
+                .module = module,
+                .constants = {c10::IValue(names_of(replaced_)), c10::IValue(names_of(told_))}},
+               inputs, /*scope=*/0)
         ->insertBefore(graph_.insertPoint());
   }
 
@@ -137,14 +139,16 @@ class BoundaryCasting {
   ir::Model& model_;
   ir::Graph& graph_;
   const Dtypes& replaced_;
+  const Dtypes& told_;
   const DtypeOrigins& origins_;
   std::unordered_map<const Value*, Value*> inputs_of_casts_{};
 };
 
 }  // namespace
 
-void cast_boundary(ir::Model& model, ir::Graph& graph, const Dtypes& replaced, const DtypeOrigins& origins) {
-  BoundaryCasting casting(model, graph, replaced, origins);
+void cast_boundary(ir::Model& model, ir::Graph& graph, const Dtypes& replaced, const Dtypes& told,
+                   const DtypeOrigins& origins) {
+  BoundaryCasting casting(model, graph, replaced, told, origins);
   casting.cast_inputs();
   casting.cast_outputs();
 }

@@ -70,35 +70,62 @@ void add_parameters(const Module& module, Dtypes& found) {
   }
 }
 
+/// Whether a node casts to the dtype of another value, which no parameter of the model tells.
+bool takes_dtype_of_value(const Model& model, const Node* cast) {
+  if (cast->kind() != c10::aten::to || constant_dtype(cast)) return false;
+  auto position = dtype_position(cast);
+  if (!position) position = argument_position(cast, "other");
+  if (!position || cast->input(*position)->mustBeNone()) return false;
+  const Value* giver = cast->input(*position);
+  if (giver->node()->kind() == c10::prim::dtype) giver = giver->node()->input(0);
+  return !lasting_tensor(model, giver).defined();
+}
+
+/// In which dtypes layers have their parameters.
+struct FoundDtypes {
+  Dtypes all{};
+  Dtypes told{};  ///< not by parameters that are cast to the dtype of another value
+};
+
 /// The dtype of a parameter, also where it is cast each time that the model runs, as autocast does.
-void add_parameter(const Model& model, const Value* value, Dtypes& found) {
+void add_parameter(const Model& model, const Value* value, FoundDtypes& found) {
   std::optional<ScalarType> dtype;
+  bool is_of_other = false;  // the cast that comes last decides
   while (!lasting_tensor(model, value).defined() && !value->node()->inputs().empty() &&
          (value->node()->kind() == c10::aten::to || value->node()->kind() == c10::aten::t)) {
+    is_of_other |= !dtype && takes_dtype_of_value(model, value->node());
     if (!dtype) dtype = constant_dtype(value->node());
     value = value->node()->input(0);
   }
   const at::Tensor tensor = lasting_tensor(model, value);
   if (!tensor.defined() || tensor.dim() == 0 || !tensor.is_floating_point()) return;
   if (!dtype) dtype = tensor.scalar_type();
-  if (is_replaceable(*dtype)) found.insert(*dtype);
+  if (!is_replaceable(*dtype)) return;
+  found.all.insert(*dtype);
+  if (!is_of_other) found.told.insert(*dtype);
 }
 
-}  // namespace
-
-Dtypes dtypes_of_layers(const Model& model) {
-  Dtypes found;
+FoundDtypes found_dtypes(const Model& model) {
+  FoundDtypes found;
+  Dtypes of_modules;
   for (const auto& graph : graphs_of(model)) {
     for (const Node* node : ir::nodes_in_order(*graph)) {
       if (ir::is_module_call(node)) {
-        if (const auto& module = ir::call_of(model, node).module) add_parameters(*module, found);
+        if (const auto& module = ir::call_of(model, node).module) add_parameters(*module, of_modules);
       } else if (is_layer(node)) {
         for (const Value* operand : ir::operands(node)) add_parameter(model, operand, found);
       }
     }
   }
+  found.all.insert(of_modules.begin(), of_modules.end());
+  found.told.insert(of_modules.begin(), of_modules.end());
   return found;
 }
+
+}  // namespace
+
+Dtypes dtypes_of_layers(const Model& model) { return found_dtypes(model).all; }
+Dtypes dtypes_told_by_layers(const Model& model) { return found_dtypes(model).told; }
 
 ScalarType replacement(const Dtypes& replaced, ScalarType dtype) {
   if (replaced.contains(dtype)) return ScalarType::Float;
