@@ -80,7 +80,7 @@ const std::string& layer_path(const Model& model, const Node* layer) {
 
 Value* multiply_channels(Model& model, Node* before, Value* x, const at::Tensor& factors,
                          const std::string& name, const Node* layer) {
-  const int64_t channel_axis = match::equalizable(model, layer)->channel_axis;
+  const int64_t channel_axis = match::scalable(model, layer)->channel_axis;
   Value* scale = ir::attribute_before(model, before, name, along_first_axis(factors, -channel_axis));
   Value* product = ir::insert_before(before, "aten::mul", {x, scale});
   ir::take_scope(product->node(), layer);
@@ -118,7 +118,7 @@ void scale_parameters(Model& model, Node* layer, const match::Equalizable& kind,
 void scale_module(Model& model, Node* layer, const ChannelScales& scales) {
   const auto dtype = ir::weighted_of(ir::call_of(model, layer))->weight.scalar_type();
   const auto in_dtype = [&](const at::Tensor& scale) { return scale.defined() ? scale.to(dtype) : scale; };
-  scale_parameters(model, layer, *match::equalizable(model, layer),
+  scale_parameters(model, layer, *match::scalable(model, layer),
                    {.input = in_dtype(scales.input), .output = in_dtype(scales.output)});
 }
 

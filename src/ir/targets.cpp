@@ -306,7 +306,8 @@ std::string functional_name(const Node* call) {
   const auto type = call->input(0)->type()->cast<c10::FunctionType>();
   if (!type) return {};
   const std::string name = type->function()->qualname().qualifiedName();
-  return name.starts_with(kNamespace) ? name.substr(kNamespace.size()) : std::string();
+  // TorchScript tells functions of one name apart: "___torch_mangle_2.interpolate".
+  return name.starts_with(kNamespace) ? std::string(bare_name(name)) : std::string();
 }
 
 std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& spelling) {

@@ -157,6 +157,8 @@ void ChannelFlow::visit(Node* node) {
   std::optional<Channels> result;
   if (is_one_of(node, {"cat"})) {
     result = joined(node);
+  } else if (is_one_of(node, {"stack"})) {
+    result = stacked(node);
   } else if (is_one_of(node, {"add", "sub", "maximum", "minimum"})) {
     result = sum(node);
   } else if (is_one_of(node, {"mul", "div"})) {
@@ -183,6 +185,7 @@ bool ChannelFlow::visit_layer(Node* node, const ir::Weighted& layer) {
   channels_.emplace(
       node->output(),
       *of_new_sizes(Channels{.rank = rank, .axis = -1 - dims, .keys = new_keys(layer.weight.size(0), node)}));
+  visit_addend(node);
   const Channels* x = of(node->input(0));
   if (x == nullptr) return true;
   const auto count = static_cast<int64_t>(x->keys.size());
@@ -195,6 +198,15 @@ bool ChannelFlow::visit_layer(Node* node, const ir::Weighted& layer) {
   read_.emplace(node, std::move(keys));
   readers_.push_back(node);
   return true;
+}
+
+/// What a fused layer adds to its result has the factors of that.
+void ChannelFlow::visit_addend(const Node* layer) {
+  if (layer->inputs().size() < 2) return;
+  const Channels* addend = of(layer->input(1));
+  if (addend != nullptr && unite_all(*of(layer->output()), *addend)) return;
+  bind(layer->output());
+  bind(layer->input(1));
 }
 
 /// Its channels are those of the second dimension.
@@ -247,18 +259,25 @@ bool ChannelFlow::visit_list(Node* node) {
   return true;
 }
 
-/// chunk and split.
+/// chunk, split and unbind.
 bool ChannelFlow::visit_parts(Node* node, const Channels& whole) {
   const bool chunks = is_one_of(node, {"chunk", "unsafe_chunk"});
   const bool splits = is_one_of(node, {"split", "unsafe_split"});
   const bool has_sizes = is_one_of(node, {"split_with_sizes", "unsafe_split_with_sizes"});
-  const auto axis =
-      chunks || splits || has_sizes ? from_end(whole_number(node, "dim"), whole.rank) : std::nullopt;
+  const bool unbinds = is_one_of(node, {"unbind"});
+  const auto axis = chunks || splits || has_sizes || unbinds ? from_end(whole_number(node, "dim"), whole.rank)
+                                                             : std::nullopt;
   if (!axis || !whole.shape.empty()) return false;
   if (*axis != whole.axis) {
-    alike_.emplace(node->output(), *of_new_sizes(whole));
+    Channels part = whole;
+    if (unbinds) {
+      part.rank = whole.rank == 0 ? 0 : whole.rank - 1;
+      part.axis = *axis > whole.axis ? whole.axis + 1 : whole.axis;
+    }
+    alike_.emplace(node->output(), *of_new_sizes(part));
     return true;
   }
+  if (unbinds) return false;
   const auto count = static_cast<int64_t>(whole.keys.size());
   std::vector<int64_t> sizes;
   const auto equal = [&](int64_t size) {
@@ -325,6 +344,24 @@ std::optional<Channels> ChannelFlow::joined(Node* node) {
   }
   return *axis == first->axis ? std::optional(with_new_channel_size(std::move(result)))
                               : of_new_sizes(result);
+}
+
+/// Tensors side by side in a new dimension: their channels have one factor.
+std::optional<Channels> ChannelFlow::stacked(const Node* node) {
+  const auto operands = tensors(node);
+  const Channels* first = operands.empty() ? nullptr : of(operands.front());
+  if (first == nullptr || first->rank == 0) return std::nullopt;
+  for (const Value* operand : operands) {
+    const Channels* other = of(operand);
+    if (other == nullptr || other->rank != first->rank || !unite_all(*first, *other)) return std::nullopt;
+  }
+  Channels result = *first;
+  ++result.rank;
+  const auto axis = from_end(whole_number(node, "dim"), result.rank);
+  if (!axis || !first->shape.empty()) return std::nullopt;
+  // The new dimension lies behind the channels or in front of them.
+  result.axis = *axis >= first->axis ? first->axis - 1 : first->axis;
+  return of_new_sizes(result);
 }
 
 /// Of as many channels as nothing else has.

@@ -63,6 +63,7 @@ class ChannelFlow {
 
   void visit(ir::Node* node);
   bool visit_layer(ir::Node* node, const ir::Weighted& layer);
+  void visit_addend(const ir::Node* layer);
   bool visit_batch_norm(ir::Node* node);
   bool visit_list(ir::Node* node);
   bool visit_parts(ir::Node* node, const Channels& whole);
@@ -76,10 +77,12 @@ class ChannelFlow {
   [[nodiscard]] std::optional<int64_t> count_of(const ir::Value* number) const;
   [[nodiscard]] bool is_size(const ir::Value* number, int size) const;
   std::optional<Channels> joined(ir::Node* node);
+  std::optional<Channels> stacked(const ir::Node* node);
   std::optional<Channels> sum(const ir::Node* node);
   std::optional<Channels> product(const ir::Node* node);
   std::optional<Channels> without_last_dims(const ir::Node* node, const Channels& x);
   std::optional<Channels> pixels(const ir::Node* node, const Channels& x);
+  [[nodiscard]] bool repeats_values(const ir::Node* node, std::size_t dims) const;
   void bind_unknown_uses();
 
   [[nodiscard]] bool is_one_of(const ir::Node* node, std::initializer_list<std::string_view> names) const;

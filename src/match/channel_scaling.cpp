@@ -34,7 +34,7 @@ at::Tensor weight_of(const Model& model, const Node* layer, const Equalizable& k
 }
 
 const ir::Weighted* equalizable_layer(const Model& model, const Node* node) {
-  if (!ir::is_module_call(node) || node->inputs().size() != 1 || !equalizable(model, node)) return nullptr;
+  if (!ir::is_module_call(node) || !scalable(model, node)) return nullptr;
   const QConfig* qconfig = ir::observed_qconfig(model, node);
   if (qconfig == nullptr) return nullptr;
   const ResolvedObserver weight = resolve(qconfig->weight);

@@ -9,7 +9,8 @@ namespace tsq::match {
 /// The weight of a linear layer or convolution, module or functional.
 at::Tensor weight_of(const ir::Model& model, const ir::Node* layer, const Equalizable& kind);
 
-/// A quantized layer of one input whose weights have a scale a row; null for others.
+/// A quantized layer whose weights have a scale a row, perhaps with an addend as its second input; null for
+/// others.
 const ir::Weighted* equalizable_layer(const ir::Model& model, const ir::Node* node);
 
 /// relu(s · x) is s · relu(x). An upper end would cut what the calibration data did not show of a channel.

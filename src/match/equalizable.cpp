@@ -25,6 +25,11 @@ constexpr std::array kModules{
     Kind{"torch.ao.nn.intrinsic.ConvReLU2d", -3},
     Kind{"torch.ao.nn.intrinsic.ConvReLU3d", -4},
 };
+/// FX equalizes none of these.
+constexpr std::array kWithAddend{
+    Kind{"torch.ao.nn.intrinsic.ConvAdd2d", -3},
+    Kind{"torch.ao.nn.intrinsic.ConvAddReLU2d", -3},
+};
 constexpr std::array kFunctionals{
     Kind{"torch.nn.functional.linear", -1},
     Kind{"torch.nn.functional.conv1d", -2},
@@ -58,6 +63,14 @@ std::optional<Equalizable> equalizable(const ir::Model& model, const ir::Node* n
     if (const Kind* kind = find(kFunctionals, target.name)) return functional(node, *kind);
   }
   return std::nullopt;
+}
+
+std::optional<Equalizable> scalable(const ir::Model& model, const ir::Node* node) {
+  if (auto kind = equalizable(model, node)) return kind;
+  const ir::ModuleCall* call = ir::is_module_call(node) ? &ir::call_of(model, node) : nullptr;
+  const Kind* kind = call == nullptr ? nullptr : find(kWithAddend, call->type.name);
+  if (kind == nullptr || ir::weighted_of(*call) == nullptr) return std::nullopt;
+  return Equalizable{.channel_axis = kind->channel_axis};
 }
 
 std::optional<at::Tensor> parameter_after(const ir::Model& model, const ir::Value* operand) {

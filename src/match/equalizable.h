@@ -18,6 +18,8 @@ struct Equalizable {
 };
 /// Empty for other operators. Source: node_supports_equalization in torch/ao/quantization/fx/_equalize.py.
 std::optional<Equalizable> equalizable(const ir::Model& model, const ir::Node* node);
+/// The same, and of layers that are fused with an addend, their second input.
+std::optional<Equalizable> scalable(const ir::Model& model, const ir::Node* node);
 
 /// The tensor of the model that an operand is, looked at through an observer; empty for others.
 std::optional<at::Tensor> parameter_after(const ir::Model& model, const ir::Value* operand);

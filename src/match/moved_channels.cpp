@@ -22,8 +22,8 @@ using ir::Value;
 namespace {
 
 std::string_view name_of(const Model& model, const Node* node) {
-  if (ir::is_module_call(node)) return ir::call_of(model, node).type.name;
-  return node->kind().toQualString();
+  const std::vector<Symbol> targets = ir::targets(model, node);
+  return targets.empty() ? std::string_view(node->kind().toQualString()) : targets.front().name;
 }
 
 }  // namespace
@@ -82,12 +82,34 @@ std::optional<Channels> ChannelFlow::resized(Node* node, const Channels& x) {
   }
   if (is_one_of(node, {"pad", "constant_pad_nd"})) {
     const auto dims = static_cast<std::size_t>(-x.axis - 1);
-    return dims > 0 && operators::zero_padding(model_, node, dims) ? std::optional(x) : std::nullopt;
+    return dims > 0 && (operators::zero_padding(model_, node, dims) || repeats_values(node, dims))
+               ? std::optional(x)
+               : std::nullopt;
   }
   if (is_one_of(node, {"interpolate", "upsample"}))
     return x.rank > 2 && position == 1 ? std::optional(x) : std::nullopt;
   if (is_one_of(node, {"mean", "sum", "amax", "amin"})) return without_last_dims(node, x);
   if (is_one_of(node, {"pixel_shuffle", "pixel_unshuffle"})) return pixels(node, x);
+  if (is_one_of(node, {"flip", "roll"})) {
+    const auto dims = numbers(node, "dims");
+    const auto moves_channels = [&](int64_t each) {
+      const auto axis = from_end(each, x.rank);
+      return !axis || *axis == x.axis;
+    };
+    return dims && !dims->empty() && std::ranges::none_of(*dims, moves_channels) ? std::optional(x)
+                                                                                 : std::nullopt;
+  }
+  if (is_one_of(node, {"index_select", "repeat_interleave"})) {
+    const auto axis = dim("dim");
+    return axis && *axis != x.axis ? std::optional(x) : std::nullopt;
+  }
+  if (is_one_of(node, {"select"})) {
+    const auto axis = dim("dim");
+    if (!axis || *axis == x.axis) return std::nullopt;
+    result.rank = x.rank == 0 ? 0 : x.rank - 1;
+    result.axis = *axis > x.axis ? x.axis + 1 : x.axis;
+    return result;
+  }
 
   if (is_one_of(node, {"slice", "narrow"})) {
     const auto axis = dim("dim");
@@ -144,8 +166,16 @@ std::optional<Channels> ChannelFlow::resized(Node* node, const Channels& x) {
     result.axis = (place <= position ? position + 1 : position) - rank;
     return result;
   }
-  if (is_one_of(node, {"repeat"})) {
-    const auto repeats = numbers(node, "repeats");
+  if (is_one_of(node, {"expand"})) {
+    const auto sizes = numbers(node, "size");
+    const auto length = sizes ? static_cast<int64_t>(sizes->size()) : 0;
+    // One channel could be spread over several.
+    if (length < x.rank || count < 2) return std::nullopt;
+    result.rank = length;
+    return result;
+  }
+  if (is_one_of(node, {"repeat", "tile"})) {
+    const auto repeats = numbers(node, is_one_of(node, {"tile"}) ? "dims" : "repeats");
     const auto length = repeats ? static_cast<int64_t>(repeats->size()) : 0;
     if (length < x.rank || x.is_spread) return std::nullopt;
     result.rank = length;
@@ -216,9 +246,16 @@ bool ChannelFlow::is_size(const Value* number, int size) const {
   return channels != nullptr && channels->sizes[static_cast<std::size_t>(place)] == size;
 }
 
-/// A constant, or a number of channels.
+/// A constant, a number of channels, or a product or quotient of such.
 std::optional<int64_t> ChannelFlow::count_of(const Value* number) const {
   if (const auto constant = ir::whole_number_constant(number)) return constant;
+  const Node* node = number->node();
+  if (node->kind() == c10::aten::floordiv || node->kind() == c10::aten::mul) {
+    const auto left = count_of(node->input(0));
+    const auto right = count_of(node->input(1));
+    if (!left || !right || *left < 1 || *right < 1) return std::nullopt;
+    return node->kind() == c10::aten::mul ? *left * *right : *left / *right;
+  }
   const auto [channels, place] = measured(number);
   const bool counts_channels = channels != nullptr && !channels->is_spread && channels->shape.empty() &&
                                place == channels->rank + channels->axis;
@@ -255,12 +292,19 @@ std::optional<Channels> ChannelFlow::viewed(const Node* node, const Channels& x)
     result.sizes.back() = next_size_++;
     return result;
   }
+  const auto count = static_cast<int64_t>(x.keys.size());
+  if (x.shape.empty() && length > before && !has_rest &&
+      count_of(elements[static_cast<std::size_t>(before)]) == count) {
+    // What follows the channels may be divided in any way.
+    result.sizes.resize(static_cast<std::size_t>(before) + 1);
+    while (std::ssize(result.sizes) < length) result.sizes.push_back(next_size_++);
+    return result;
+  }
   const int64_t parts = length - before - after;
   if (parts < 1) return std::nullopt;
   for (int64_t i = 0; i < after; ++i) {
     if (!keeps(length - after + i, x.rank - after + i)) return std::nullopt;
   }
-  const auto count = static_cast<int64_t>(x.keys.size());
   int64_t product = 1;
   std::optional<std::size_t> rest;
   for (int64_t i = before; i < before + parts; ++i) {
@@ -280,6 +324,13 @@ std::optional<Channels> ChannelFlow::viewed(const Node* node, const Channels& x)
   result.sizes.insert(result.sizes.end(), x.sizes.end() - after, x.sizes.end());
   if (parts == 1) result.shape.clear();
   return result;
+}
+
+/// Whether a pad repeats values of the tensor, in its last `dims` dimensions at the most.
+bool ChannelFlow::repeats_values(const Node* node, std::size_t dims) const {
+  const auto mode = constant(node, "mode");
+  const auto pad = numbers(node, "pad");
+  return mode && mode->isString() && mode->toStringRef() != "constant" && pad && pad->size() <= 2 * dims;
 }
 
 /// Means and the like over dimensions without channels.

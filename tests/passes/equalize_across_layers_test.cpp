@@ -264,6 +264,21 @@ TEST(EqualizeAcrossLayers, ReachesAcrossWhatMovesValues) {
            {"  y = a.reshape([a.size(0), 2, -1, a.size(2), a.size(3)]).permute([0, 2, 1, 3, 4])\n  return "
             "self.of8.forward(torch.reshape(y, [-1, 8, a.size(2), a.size(3)]))\n",
             "of8", "equalized with 'a'"},
+           {"  n, c, h, w = a.size()\n  y = a.view([n, 4, c // 4, h, w]).transpose(1, 2).contiguous()\n  "
+            "return "
+            "self.of8.forward(y.view([n, c, h, w]))\n",
+            "of8", "equalized with 'a'"},
+           {"  n, c, h, w = a.size()\n  y = a.view([n, c, h * w, 1])\n  return "
+            "self.of8.forward(y.reshape([n, c, h, w]))\n",
+            "of8", "equalized with 'a'"},
+           {"  return self.of8.forward(torch.flip(torch.roll(a, [1], [2]), [3]))\n", "of8",
+            "equalized with 'a'"},
+           {"  y = torch.stack([a, a + a], 2)\n  return self.of8.forward(y[:, :, 1])\n", "of8",
+            "equalized with 'a'"},
+           {"  y = torch.unbind(torch.unsqueeze(a, 2), 2)\n  return self.of8.forward(y[0])\n", "of8",
+            "equalized with 'a'"},
+           {"  return self.of8.forward(torch.repeat_interleave(a, 2, 3))\n", "of8", "equalized with 'a'"},
+           {"  return self.of8.forward(a.expand([2, 8, 9, 9]))\n", "of8", "equalized with 'a'"},
            {"  return self.of8.forward(a.transpose(1, 2).transpose(1, 2))\n", "of8", "equalized with 'a'"},
            {"  return self.of8.forward(torch.avg_pool2d(a, [2, 2]))\n", "of8", "equalized with 'a'"},
            {"  return self.of8.forward(torch.mean(a, [2, 3], True))\n", "of8", "equalized with 'a'"},
@@ -275,6 +290,71 @@ TEST(EqualizeAcrossLayers, ReachesAcrossWhatMovesValues) {
             "rows", "equalized with 'a'"},
        })
     expect_equalized(between);
+}
+
+/// with_between("  y = torch.neg(y)"), in which a function of torch.nn.functional takes the place of neg.
+Module with_function(const std::string& name, const std::string& body) {
+  static const auto unit = std::make_shared<torch::jit::CompilationUnit>();
+  Module model = with_between("  y = torch.neg(torch.relu(y))\n");
+  auto& forward = torch::jit::toGraphFunction(model.get_method("forward").function());
+  // TorchScript tells functions of one name apart so.
+  torch::jit::Function* function =
+      unit->define(c10::QualifiedName("__torch__.torch.nn.functional.___torch_mangle_2"),
+                   "def " + name + "(input):\n  return " + body + "\n", torch::jit::nativeResolver(), nullptr)
+          .front();
+  for (torch::jit::Node* node : forward.graph()->nodes()) {
+    if (node->kind() != c10::aten::neg) continue;
+    const torch::jit::WithInsertPoint at(node);
+    torch::jit::Node* constant = forward.graph()->insertNode(forward.graph()->create(c10::prim::Constant));
+    constant->s_(c10::attr::name, name)->i_(c10::Symbol::attr("fallback"), 0);
+    constant->output()->setType(c10::FunctionType::create(function));
+    torch::jit::Node* call =
+        forward.graph()->create(c10::prim::CallFunction, {constant->output(), node->input()});
+    forward.graph()->insertNode(call);
+    node->output()->replaceAllUsesWith(call->output());
+    node->destroy();
+    break;
+  }
+  return model;
+}
+
+TEST(EqualizeAcrossLayers, ReachesAcrossFunctionsAsScriptingCallsThem) {
+  for (const auto& [name, body] : std::vector<std::pair<std::string, std::string>>{
+           {"max_pool2d", "torch.max_pool2d(input, [2, 2])"},
+           {"adaptive_avg_pool2d", "torch.adaptive_avg_pool2d(input, [3, 3])"},
+           {"interpolate", "torch.upsample_nearest2d(input, [18, 18])"},
+       }) {
+    Module model = with_function(name, body);
+    Equalized result = equalized(calibrated(model));
+    EXPECT_EQ(reported(result, "last"), "equalized with 'first'") << name;
+    EXPECT_GT(factors(model, result, "first").max().item<double>(), 2) << name;
+  }
+}
+
+TEST(EqualizeAcrossLayers, ALayerThatAddsHasTheFactorsOfWhatItAdds) {
+  Module model = testing::user_module("Residual");
+  const Module widths = separable(kReLU);
+  model.register_module("first", widths.attr("first").toModule());
+  Module inner = testing::conv2d(kChannels, kChannels, 1);
+  model.register_module("inner", inner);
+  model.register_module("last", widths.attr("last").toModule());
+  model.eval();
+  model.define(
+      "def forward(self, x):\n  y = torch.relu(self.first.forward(x))\n"
+      "  return self.last.forward(torch.relu(self.inner.forward(y) + y))\n");
+  Prepared prepared = prepare(model, best_qconfig_mapping("onednn"), backend_config("onednn"),
+                              {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest});
+  calibrate(prepared, images());
+  Equalized result = equalized(prepared);
+  EXPECT_EQ(testing::call_of_layer(result.of.model, "inner").type.name,
+            "torch.ao.nn.intrinsic.ConvAddReLU2d");
+  EXPECT_EQ(reported(result, "last"), "equalized with 'first', 'inner'");
+  EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
+  Module module = torchscript::emit(result.of.model);
+  for (const Sample& sample : images()) {
+    EXPECT_TRUE(
+        at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
+  }
 }
 
 TEST(EqualizeAcrossLayers, OperandsOfASumHaveOneFactor) {
