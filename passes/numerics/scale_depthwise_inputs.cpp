@@ -3,6 +3,7 @@
 // have the values in float before they are rounded.
 //   conv → hardswish → observer → depthwise    becomes
 //   conv → hardswish → mul(s) → observer of the scaled range → depthwise (columns / s)
+// Zeros that are padded in between stay zeros.
 // Ranges of channels come from fewer values than the range of the tensor, and are left more often: with a
 // margin, and only where rounding costs less in values that the ranges were not found with.
 
@@ -13,7 +14,9 @@
 #include <utility>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "match/channel_scaling.h"
+#include "operators/images/zero_padding.h"
 #include "operators/traits.h"
 #include "passes/context/nodes.h"
 #include "passes/numerics/channel_factors.h"
@@ -30,16 +33,6 @@ constexpr double kWorthwhile = 0.8;
 /// From the tensor's range (0) to a range of its own for each channel (1).
 constexpr double kShares[] = {0.25, 0.5, 0.75, 1.0};
 
-/// A depthwise convolution whose input is rounded after an activation that the layer before it computes.
-struct Depthwise {
-  Node* layer{};
-  Node* observer{};
-  ObservedRange range{};
-  QParams qparams{};
-  int64_t lowest{};
-  int64_t highest{};
-};
-
 /// Whether a program rounds a value where a layer or its activation computes it.
 bool is_rounded_after_layer(const Model& model, const Value* value) {
   const Node* node = value->node();
@@ -53,16 +46,56 @@ bool is_rounded_after_layer(const Model& model, const Value* value) {
   return weighted_at(model, node) != nullptr;
 }
 
+/// What is padded with zeros, in the dimensions without channels; the value itself where nothing pads it.
+Value* before_padding(const Model& model, Value* value, std::size_t dims) {
+  while (value->uses().size() == 1 && operators::zero_padding(model, value->node(), dims))
+    value = ir::operands(value->node()).front();
+  return value;
+}
+
+/// What rounds the input of a layer, and what it is computed as: padding may lie before or after rounding.
+struct RoundedValue {
+  Node* observer{};
+  Node* after_padding{};  ///< one of the same range; null: there is none
+  Value* computed{};
+};
+
+std::optional<RoundedValue> rounded_value(const Model& model, const Node* layer, std::size_t dims) {
+  const auto is_read_once = [](const Value* value) { return value->uses().size() == 1; };
+  Node* last = layer->input(0)->node();
+  if (!is_read_once(layer->input(0))) return std::nullopt;
+  Value* value = before_padding(model, ir::is_observer(last) ? last->input(0) : layer->input(0), dims);
+  Node* first = value->node();
+  if (!ir::is_observer(first))
+    return ir::is_observer(last) ? std::optional(RoundedValue{.observer = last, .computed = value})
+                                 : std::nullopt;
+  if (!is_read_once(value)) return std::nullopt;
+  RoundedValue result{.observer = first, .computed = first->input(0)};
+  if (!ir::is_observer(last) || first == last) return result;
+  result.after_padding = last;
+  return ir::observer_index(first) == ir::observer_index(last) ? std::optional(result) : std::nullopt;
+}
+
+/// A depthwise convolution whose input is rounded after an activation that the layer before it computes.
+struct Depthwise {
+  Node* layer{};
+  RoundedValue input{};
+  ObservedRange range{};
+  QParams qparams{};
+  int64_t lowest{};
+  int64_t highest{};
+};
+
 std::optional<Depthwise> depthwise(const ChannelFactors& factors, Node* node) {
   const ir::Weighted* layer = equalizable_layer(factors, node);
-  if (layer == nullptr || layer->groups < 2 || layer->weight.size(1) != 1 || layer->fold ||
-      layer->padding_mode != "zeros" || !layer->padding_name.empty())
+  if (layer == nullptr || layer->groups < 2 || layer->weight.size(1) != 1 || layer->padding_mode != "zeros" ||
+      !layer->padding_name.empty())
     return std::nullopt;
-  Node* observer = node->input(0)->node();
-  if (!ir::is_observer(observer) || observer->output()->uses().size() != 1 ||
-      !is_rounded_after_layer(factors.model, observer->input(0)) || !layer->input.max.defined() ||
+  const auto input = rounded_value(factors.model, node, layer->stride.size());
+  if (!input || !is_rounded_after_layer(factors.model, input->computed) || !layer->input.max.defined() ||
       layer->input.max.numel() != layer->groups)
     return std::nullopt;
+  const Node* observer = input->observer;
   const auto range = observed_range(factors.model, observer);
   if (!range) return std::nullopt;
   const ir::ObserverEntry& entry = ir::observer_of(factors.model, observer);
@@ -70,7 +103,7 @@ std::optional<Depthwise> depthwise(const ChannelFactors& factors, Node* node) {
   const ir::ObserverResult found =
       entry.result ? *entry.result : observer_result(entry.spec, entry.module.value());
   return Depthwise{.layer = node,
-                   .observer = observer,
+                   .input = *input,
                    .range = *range,
                    .qparams = *found.qparams,
                    .lowest = *config.quant_min,
@@ -151,12 +184,15 @@ void measure(const ChannelFactors& factors, const std::vector<Depthwise>& inputs
 void scale_input(const ChannelFactors& factors, const Depthwise& input, const at::Tensor& by) {
   ir::Model& model = factors.model;
   const InputRounding found = rounding(input, calibrated_ranges(factors, input), by);
-  Value* product = multiply_channels(model, input.observer, input.observer->input(0), found.factors,
+  Node* reader = input.input.computed->uses().front().user;
+  Value* product = multiply_channels(model, reader, input.input.computed, found.factors,
                                      layer_path(model, input.layer) + "_input_factors", input.layer);
-  input.observer->replaceInput(0, product);
-  const std::size_t old = ir::observer_index(input.observer);
+  ir::replace_operand(reader, input.input.computed, product);
+  const std::size_t old = ir::observer_index(input.input.observer);
   const std::size_t scaled = add_observer(model, old, model.observers[old].module.value());
-  ir::set_observer_index(input.observer, scaled);
+  for (Node* observer : {input.input.observer, input.input.after_padding}) {
+    if (observer != nullptr) ir::set_observer_index(observer, scaled);
+  }
   QParams qparams = input.qparams;
   qparams.scale = at::full_like(qparams.scale, found.scale);
   qparams.zero_point = at::full_like(qparams.zero_point, found.zero_point);

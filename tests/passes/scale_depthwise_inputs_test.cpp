@@ -21,7 +21,7 @@ const std::string kScaled = "each channel of its input has a scale of its own";
 
 /// 1x1 (3 → 16), `activation`, depthwise 3x3, 1x1. The channels after the activation reach from 0.03 to 30,
 /// those after the depthwise layer are alike.
-Module separable(const std::string& activation) {
+Module separable(const std::string& activation, const std::string& between = "") {
   torch::manual_seed(21);
   const c10::NoGradGuard no_grad;
   Module model = testing::user_module("Separable");
@@ -35,8 +35,8 @@ Module separable(const std::string& activation) {
   depthwise.setattr("groups", kWidth);
   model.register_module("depthwise", depthwise);
   model.register_module("last", testing::conv2d(kWidth, 4, 1));
-  model.define("def forward(self, x):\n  y = torch." + activation +
-               "(self.first.forward(x))\n  return self.last.forward(self.depthwise.forward(y))\n");
+  model.define("def forward(self, x):\n  y = torch." + activation + "(self.first.forward(x))\n" + between +
+               "  return self.last.forward(self.depthwise.forward(y))\n");
   model.eval();
   return model;
 }
@@ -103,6 +103,17 @@ TEST(ScaleDepthwiseInputs, LessIsLostAfterActivationsThatNoFactorPasses) {
     EXPECT_EQ(reported(scaled), kScaled) << activation;
     const Reference plain = reference_of(calibrated(model, LoweringTarget::Fused, images(3), 1e9));
     EXPECT_NE(reported(plain), kScaled) << "no room";
+    EXPECT_LT(error(model, scaled.module()), 0.5 * error(model, plain.module())) << activation;
+  }
+}
+
+TEST(ScaleDepthwiseInputs, ZerosThatArePaddedBeforeTheLayerStayZeros) {
+  const std::string pad = "  y = torch.constant_pad_nd(y, [0, 1, 0, 1], 0.0)\n";
+  for (const std::string activation : {"hardswish", "silu"}) {
+    const Module model = separable(activation, pad);
+    const Reference scaled = reference_of(calibrated(model, LoweringTarget::Fused, images(3)));
+    EXPECT_EQ(reported(scaled), kScaled) << activation;
+    const Reference plain = reference_of(calibrated(model, LoweringTarget::Fused, images(3), 1e9));
     EXPECT_LT(error(model, scaled.module()), 0.5 * error(model, plain.module())) << activation;
   }
 }
