@@ -11,6 +11,7 @@
 #include <set>
 
 #include "backends/kernels/engine_packing.h"
+#include "base/attribute_name.h"
 #include "bench/program_times.h"
 #include "io/samples.h"
 #include "pipeline/operator_watch.h"
@@ -83,11 +84,6 @@ bool is_same_sequence(const Profile& left, const Profile& right) {
       [](const OperatorTime& a, const OperatorTime& b) { return a.kind == b.kind && a.layer == b.layer; });
 }
 
-std::string with_underscores(std::string name) {
-  std::ranges::replace(name, '.', '_');
-  return name;
-}
-
 /// Rows by name, in the order of their first mention.
 class Rows {
  public:
@@ -113,7 +109,7 @@ std::vector<std::string> layers_of(const Profile& profile, std::size_t skipped) 
   std::vector<std::string> layers;
   for (const OperatorTime& time : profile.operators) {
     const bool has_none = time.layer.size() < skipped || is_conversion(time.kind);
-    layers.push_back(has_none ? "" : with_underscores(time.layer.substr(skipped)));
+    layers.push_back(has_none ? "" : attribute_name(time.layer.substr(skipped)));
   }
   return layers;
 }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/attribute_name.h"
 #include "ir/analysis.h"
 
 namespace tsq::ir {
@@ -66,12 +67,7 @@ void replace_operand(Node* node, Value* from, Value* to) {
 }
 
 std::string unique_attribute_name(Model& model, std::string_view path) {
-  std::string base(path);
-  for (char& c : base) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  if (base.empty() || std::isdigit(static_cast<unsigned char>(base.front())) != 0)
-    base = fmt::format("_{}", base);
+  const std::string base = path.empty() ? "_" : attribute_name(std::string(path));
   const auto numbered = [&](int number) { return number == 0 ? base : fmt::format("{}_{}", base, number); };
   const auto is_taken = [&](const std::string& name) {
     return model.attributes.hasattr(name) || model.taken_names.contains(name);

@@ -23,7 +23,8 @@ Numbers numbers_of(const detail::Captured& op) {
 }
 
 RunOperator run_operator(const detail::Captured& op) {
-  RunOperator result{.kind = op.kind, .layer = op.path, .numbers = numbers_of(op), .program = op.program};
+  RunOperator result{
+      .kind = op.kind, .layer = op.path, .numbers = numbers_of(op), .program = op.program, .steps = op.steps};
   if (op.output.defined()) result.shape = op.output.sizes().vec();
   for (const detail::Source& source : op.reads) {
     if (source.kind == detail::Source::Kind::Operator &&

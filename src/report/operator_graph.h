@@ -24,6 +24,7 @@ struct RunOperator {
   std::vector<int64_t> shape{};  ///< of its first output
   Numbers numbers{};
   std::optional<std::size_t> program{};  ///< the calls of programs before the one that it belongs to
+  std::size_t steps{1};                  ///< of its kind that it has in the program
 };
 
 /// The operators of one run of a model with its engine, in their order, and the operations of its programs in

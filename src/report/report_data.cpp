@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "backends/kernels/engine_packing.h"
+#include "base/attribute_name.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "ir/define_method.h"
@@ -28,7 +29,6 @@ namespace tsq {
 namespace {
 
 using detail::finite_or_null;
-using detail::with_underscores;
 using nlohmann::json;
 using torch::jit::Module;
 
@@ -77,7 +77,7 @@ std::vector<const LayerComparison*> rows_of(const std::vector<report::RunOperato
     const auto row = by_kind.find({op.kind, seen[op.kind]++});
     const bool is_of_it =
         row != by_kind.end() &&
-        (!row->second->weight_sqnr_db || with_underscores(op.layer) == with_underscores(row->second->layer));
+        (!row->second->weight_sqnr_db || attribute_name(op.layer) == attribute_name(row->second->layer));
     found.push_back(is_of_it ? row->second : nullptr);
   }
   return found;
@@ -92,10 +92,13 @@ void add_steps(const std::vector<bench::OperatorTime>& steps,
                const std::vector<report::RunOperator>& operators, std::size_t begin, Seconds& seconds) {
   std::size_t end = begin;
   while (end < operators.size() && operators[end].program == operators[begin].program) ++end;
+  std::vector<std::size_t> found(operators.size());  // steps of the kind of each
   std::size_t last = begin;
   for (const bench::OperatorTime& step : steps) {
     for (std::size_t i = begin; i < end; ++i) {
-      if (seconds[i] || operators[i].kind != step.kind || operators[i].layer != step.layer) continue;
+      const bool has_all = found[i] == operators[i].steps;
+      if (has_all || operators[i].kind != step.kind || operators[i].layer != step.layer) continue;
+      ++found[i];
       last = i;
       break;
     }
@@ -152,7 +155,7 @@ json histogram_json(const std::optional<ValueHistogram>& histogram) {
 json layers_json(const ComparedLayers& compared, const Ran& exact, const Ran& int8) {
   std::map<std::string, bench::ProfileRow> times;
   for (const bench::ProfileRow& row : bench::by_layer({exact.profile, int8.profile}))
-    times.emplace(with_underscores(row.name), row);
+    times.emplace(attribute_name(row.name), row);
   json layers = json::array();
   for (const LayerComparison& row : compared.rows) {
     json entry = row.to_json();
@@ -161,7 +164,7 @@ json layers_json(const ComparedLayers& compared, const Ran& exact, const Ran& in
     entry["weight_sqnr_db"] = decibels_json(row.weight_sqnr_db);
     entry["activation"] = histogram_json(row.values);
     entry["weight"] = histogram_json(row.weights);
-    if (const auto time = times.extract(with_underscores(row.layer))) {
+    if (const auto time = times.extract(attribute_name(row.layer))) {
       entry["float_seconds"] = time.mapped().seconds.front();
       entry["seconds"] = time.mapped().seconds.back();
     }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/attribute_name.h"
 #include "io/samples.h"
 #include "pipeline/operator_watch.h"
 #include "trial/program_values.h"
@@ -38,7 +39,7 @@ class Recording {
 
   void begin(const at::RecordFunction& function) {
     Captured op{.kind = function.name(), .path = layers_.of(function), .name = function.operator_name()};
-    op.layer = with_underscores(op.path);
+    op.layer = attribute_name(op.path);
     const auto arguments = arguments_of(function);
     op.inputs.assign(arguments.begin(), arguments.end());
     if (const at::Tensor* input = first_tensor(op.inputs)) op.input = input->clone();
@@ -198,11 +199,6 @@ std::vector<at::Tensor> tensors_of(std::span<const at::IValue> values) {
 
 bool holds_codes(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kByte || tensor.scalar_type() == at::kChar;
-}
-
-std::string with_underscores(std::string path) {
-  std::ranges::replace(path, '.', '_');
-  return path;
 }
 
 std::vector<Captured> capture(const torch::jit::Module& module, const Sample& sample,

@@ -43,7 +43,8 @@ struct Captured {
   bool overwrites{false};                 ///< it has written into an input that its schema does not name
   // Of an operation of a fused program.
   std::optional<std::size_t> program{};  ///< the calls of programs before, in the same run
-  at::Tensor weight{};                   ///< real numbers; its codes are the last of the inputs
+  std::size_t steps{1};  ///< of its kind that it has in the program: a recurrent layer has several
+  at::Tensor weight{};   ///< real numbers; its codes are the last of the inputs
   /// On other tensors in place of the first inputs; empty: not possible.
   std::function<at::Tensor(const std::vector<at::Tensor>& inputs)> compute{};
 };
@@ -54,9 +55,6 @@ std::vector<at::Tensor> tensors_of(std::span<const at::IValue> values);
 
 /// Whether a tensor holds bytes that may be codes; truths are none.
 [[nodiscard]] bool holds_codes(const at::Tensor& tensor);
-
-/// The name of a layer in files of tsq's: "encoder_fc1".
-std::string with_underscores(std::string path);
 
 /// The operators of one run of forward, in order; of fused programs, their operations. `unfrozen`: of a model
 /// that was frozen after it was loaded, what it was. Throws what LibTorch throws.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/attribute_name.h"
 #include "pipeline/operator_watch.h"
 #include "trial/channel_gains.h"
 
@@ -23,6 +24,20 @@ const at::IValue* packed_params(const Captured& op) {
   return found == op.inputs.end() ? nullptr : &*found;
 }
 
+/// The weight of a float operator: what it takes of the model's own after its input. Rows of one number do
+/// not tell layers apart.
+at::Tensor own_float_weight(const Captured& op) {
+  bool is_input = true;
+  for (const at::IValue& value : op.inputs) {
+    if (!value.isTensor() || !value.toTensor().defined() || std::exchange(is_input, false)) continue;
+    const at::Tensor& tensor = value.toTensor();
+    const bool has_rows =
+        tensor.dim() > 1 && tensor.numel() > tensor.size(0) && at::isFloatingType(tensor.scalar_type());
+    if (has_rows && std::ranges::find(op.attributes, memory_of(tensor)) != op.attributes.end()) return tensor;
+  }
+  return {};
+}
+
 const void* identity_of_weight(const Captured& op) {
   return op.weight.defined() ? memory_of(op.inputs.back().toTensor())
                              : static_cast<const void*>(&packed_params(op)->toObjectRef());
@@ -33,13 +48,17 @@ struct Weighted {
   const Captured* op{};
   at::Tensor weight{};
   const void* identity{};
+  bool is_int8{false};
 };
 
-std::vector<Weighted> int8_layers(const std::vector<Captured>& operators) {
+std::vector<Weighted> weighted_layers(const std::vector<Captured>& operators) {
   std::vector<Weighted> found;
   for (const Captured& op : operators) {
-    const at::Tensor weight = int8_weight(op);
-    if (weight.defined()) found.push_back({&op, weight, identity_of_weight(op)});
+    if (const at::Tensor weight = int8_weight(op); weight.defined()) {
+      found.push_back({&op, weight, identity_of_weight(op), true});
+    } else if (const at::Tensor own = own_float_weight(op); own.defined()) {
+      found.push_back({&op, own, memory_of(own), false});
+    }
   }
   return found;
 }
@@ -56,7 +75,7 @@ void rename(Captured& op, const std::unordered_map<const void*, std::string>& pa
     if (value.isObject()) identity = &value.toObjectRef();
     if (const auto path = paths.find(identity); path != paths.end()) op.path = path->second;
   }
-  op.layer = with_underscores(op.path);
+  op.layer = attribute_name(op.path);
 }
 
 }  // namespace
@@ -85,9 +104,13 @@ at::Tensor float_weight(const Captured& op, const at::Tensor& int8) {
 void LayerPairs::find(const std::vector<Captured>& exact, const std::vector<Captured>& got) {
   // Two weights that agree to this are one: eight bits are good for 30 dB and more, other weights for 0.
   constexpr double kSame = 10;
-  const std::vector<Weighted> layers = int8_layers(got);
+  const std::vector<Weighted> layers = weighted_layers(got);
   const std::set<std::string> named = layers_in(exact);
-  if (std::ranges::any_of(layers, [&](const Weighted& layer) { return named.contains(layer.op->layer); }))
+  // Layers that stayed float may have kept their names where others have lost them.
+  const bool has_int8 = std::ranges::any_of(layers, &Weighted::is_int8);
+  if (std::ranges::any_of(layers, [&](const Weighted& layer) {
+        return layer.is_int8 == has_int8 && named.contains(layer.op->layer);
+      }))
     return;
   std::set<const Captured*> taken;
   const auto pair = [&](const Weighted& layer, double least) {
@@ -104,8 +127,11 @@ void LayerPairs::find(const std::vector<Captured>& exact, const std::vector<Capt
     }
   };
   for (const Weighted& layer : layers) pair(layer, kSame);
-  // A weight that is wrong is that of the first layer of its sizes that is left.
-  for (const Weighted& layer : layers) pair(layer, -std::numeric_limits<double>::infinity());
+  // A weight that is wrong is that of the first layer of its sizes that is left. One in float has its
+  // numbers.
+  for (const Weighted& layer : layers) {
+    if (layer.is_int8) pair(layer, -std::numeric_limits<double>::infinity());
+  }
 }
 
 void LayerPairs::name(std::vector<Captured>& exact, std::vector<Captured>& got) {

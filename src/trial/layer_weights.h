@@ -19,8 +19,9 @@ at::Tensor int8_weight(const Captured& op);
 at::Tensor float_weight(const Captured& op, const at::Tensor& int8);
 
 /// Pairs layers of one model in two files by their weights, where one of the files was frozen, or was made
-/// with other names: what `exact` and `got` ran is given the same names of layers. Does nothing where files
-/// share the name of a layer with a weight. Names once found stay, for further runs of the same files.
+/// with other names: what `exact` and `got` ran is given the same names of layers. Weights of `got` may be
+/// int8 or float. Does nothing where files share the name of a layer with a weight. Names once found stay,
+/// for further runs of the same files.
 class LayerPairs {
  public:
   void name(std::vector<Captured>& exact, std::vector<Captured>& got);

@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "base/attribute_name.h"
 #include "pipeline/operator_watch.h"
 
 namespace tsq::detail {
@@ -73,12 +74,111 @@ std::vector<int> read_by(const json& operation) {
   return values;
 }
 
-/// Operations that follow each other with nobody else reading what is between.
+bool is_recurrent(const json& operation) { return operation["kind"] == "lstm" || operation["kind"] == "gru"; }
+
+std::string layer_of(const json& operation) { return operation.value("name", ""); }
+
+/// Operations that stand together: what one row of the comparison tells of.
 using Chain = std::vector<std::size_t>;
 
+/// Finds the calls of recurrent layers, which a file has in parts: an operation for each layer in it and each
+/// direction, and around them what turns steps and samples, joins directions, and cuts states out.
+class RecurrentCalls {
+ public:
+  explicit RecurrentCalls(const PlainProgram& plain) : plain_(plain) {
+    for (std::size_t i = 0; i < count(); ++i) {
+      if (is_first(plain_.operation(i))) ends_.emplace(begin_of(i), i);
+    }
+    for (auto& [begin, end] : ends_) end = end_of(begin);
+  }
+
+  /// One after the last operation of the call that begins with one; none where none begins.
+  [[nodiscard]] std::optional<std::size_t> end_of_call_at(std::size_t begin) const {
+    const auto call = ends_.find(begin);
+    return call == ends_.end() ? std::nullopt : std::optional(call->second);
+  }
+
+  /// The operations of a call that make what it returns of all steps, in their order. Other results are cut
+  /// out of what these write.
+  [[nodiscard]] Chain making_steps(std::size_t begin, std::size_t end) const {
+    const std::size_t last = last_of_steps(begin, end);
+    std::set<int> needed{plain_.operation(last)["output"].get<int>()};
+    Chain chain;
+    for (std::size_t i = last + 1; i-- > begin;) {
+      const json& operation = plain_.operation(i);
+      if (!needed.contains(operation["output"].get<int>())) continue;
+      for (const int value : read_by(operation)) needed.insert(value);
+      chain.push_back(i);
+    }
+    std::ranges::reverse(chain);
+    return chain;
+  }
+
+ private:
+  [[nodiscard]] std::size_t count() const { return plain_.program["operations"].size(); }
+
+  /// A first layer's forward direction: those after it read states, or go backward.
+  static bool is_first(const json& operation) {
+    return is_recurrent(operation) && !operation.value("reads_states", false) &&
+           !operation.value("backward", false);
+  }
+
+  static bool is_part(const json& operation, const std::string& layer) {
+    const bool moves = only_moves(operation["kind"]) && operation["kind"] != "convert";
+    return layer_of(operation) == layer &&
+           (moves || is_recurrent(operation) || operation["kind"] == "concat");
+  }
+
+  /// In front of the first layer its input is turned, and the given states are cut.
+  [[nodiscard]] std::size_t begin_of(std::size_t first) const {
+    const json& layer = plain_.operation(first);
+    const std::vector<int> read = read_by(layer);
+    const auto is_own = [&](const json& operation) {
+      const int written = operation["output"];
+      const char* kind = !read.empty() && written == read.front() ? "transpose" : "slice";
+      return layer_of(operation) == layer_of(layer) && operation["kind"] == kind &&
+             std::ranges::find(read, written) != read.end();
+    };
+    std::size_t begin = first;
+    while (begin > 0 && is_own(plain_.operation(begin - 1))) --begin;
+    return begin;
+  }
+
+  [[nodiscard]] std::size_t end_of(std::size_t begin) const {
+    const std::string layer = layer_of(plain_.operation(begin));
+    std::size_t end = begin + 1;
+    while (end < count() && !ends_.contains(end) && is_part(plain_.operation(end), layer)) ++end;
+    return end;
+  }
+
+  /// The operation whose value the layer returns for all steps: the last layer's, or what follows it.
+  [[nodiscard]] std::size_t last_of_steps(std::size_t begin, std::size_t end) const {
+    std::size_t last = begin;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::vector<int> read = read_by(plain_.operation(i));
+      const int written = plain_.operation(last)["output"];
+      const bool follows = std::ranges::find(read, written) != read.end() && keeps_steps(plain_.operation(i));
+      if (is_recurrent(plain_.operation(i)) || follows) last = i;
+    }
+    return last;
+  }
+
+  /// Directions are joined along the last axis, and behind an LSTM's steps are its cell states.
+  static bool keeps_steps(const json& operation) {
+    if (operation["kind"] == "concat") return operation.value("axis", -1) == -1;
+    if (operation["kind"] == "slice") return operation.value("end", json()) == json(-1);
+    return operation["kind"] == "transpose";
+  }
+
+  const PlainProgram& plain_;
+  std::map<std::size_t, std::size_t> ends_{};  ///< of the calls, by where they begin
+};
+
+/// Which operations stand together: those that follow each other with nobody else reading what is between,
+/// and those of a recurrent layer, which is one operator in models.
 class Chains {
  public:
-  explicit Chains(const PlainProgram& plain) : plain_(plain) {
+  explicit Chains(const PlainProgram& plain) : plain_(plain), recurrent_(plain) {
     for (std::size_t i = 0; i < plain.program["operations"].size(); ++i) {
       for (const int value : read_by(plain.operation(i))) readers_[value].push_back(i);
     }
@@ -89,17 +189,19 @@ class Chains {
     std::vector<Chain> chains;
     std::set<std::size_t> taken;
     for (std::size_t i = 0; i < plain_.program["operations"].size(); ++i) {
-      if (taken.contains(i) || only_moves(plain_.operation(i)["kind"])) continue;
-      chains.push_back(from(i));
+      if (taken.contains(i)) continue;
+      const std::optional<std::size_t> end = recurrent_.end_of_call_at(i);
+      if (!end && only_moves(plain_.operation(i)["kind"])) continue;
+      chains.push_back(with_what_follows(end ? recurrent_.making_steps(i, *end) : Chain{i}));
       taken.insert(chains.back().begin(), chains.back().end());
+      for (std::size_t part = i; end && part < *end; ++part) taken.insert(part);
     }
     return chains;
   }
 
  private:
-  [[nodiscard]] Chain from(std::size_t first) const {
-    Chain chain{first};
-    for (auto next = next_of(first); next; next = next_of(*next)) chain.push_back(*next);
+  [[nodiscard]] Chain with_what_follows(Chain chain) const {
+    for (auto next = next_of(chain.back()); next; next = next_of(*next)) chain.push_back(*next);
     return chain;
   }
 
@@ -112,16 +214,33 @@ class Chains {
       return std::nullopt;
     const json& next = plain_.operation(readers->second.front());
     const bool is_of_layer =
-        next["kind"] == "activation" && next.value("name", "") == plain_.operation(index).value("name", "");
+        next["kind"] == "activation" && layer_of(next) == layer_of(plain_.operation(index));
     return is_of_layer || next["kind"] == "convert" ? std::optional(readers->second.front()) : std::nullopt;
   }
 
   const PlainProgram& plain_;
+  RecurrentCalls recurrent_;
   std::map<int, std::vector<std::size_t>> readers_{};
   std::set<int> returned_{};
 };
 
-/// The values that come from outside of a chain, but for constants.
+/// The operation that a chain is named after: what only moves stands in front of a recurrent layer.
+const json& leading_of(const PlainProgram& plain, const Chain& chain) {
+  const auto found = std::ranges::find_if(
+      chain, [&](std::size_t index) { return !only_moves(plain.operation(index)["kind"]); });
+  return plain.operation(found == chain.end() ? chain.front() : *found);
+}
+
+/// What a recurrent layer reads, before its steps are turned.
+int steps_read_by(const PlainProgram& plain, const Chain& chain) {
+  const int read = leading_of(plain, chain)["inputs"].front();
+  const auto maker = std::ranges::find_if(
+      chain, [&](std::size_t index) { return plain.operation(index)["output"] == read; });
+  return maker == chain.end() ? read : plain.operation(*maker)["inputs"].front().get<int>();
+}
+
+/// The values that come from outside of a chain, but for constants. The first is the layer's input: given
+/// states are cut in front of it.
 std::vector<int> inputs_of(const PlainProgram& plain, const Chain& chain) {
   std::set<int> written;
   std::vector<int> inputs;
@@ -132,6 +251,10 @@ std::vector<int> inputs_of(const PlainProgram& plain, const Chain& chain) {
         inputs.push_back(value);
     }
     written.insert(plain.operation(index)["output"].get<int>());
+  }
+  if (is_recurrent(leading_of(plain, chain))) {
+    const auto steps = std::ranges::find(inputs, steps_read_by(plain, chain));
+    if (steps != inputs.end()) std::rotate(inputs.begin(), steps, steps + 1);
   }
   return inputs;
 }
@@ -155,17 +278,7 @@ class ProgramRun {
     ProgramOperations all;
     const std::vector<Chain> chains = Chains(plain_).all();
     find_makers(chains);
-    const std::vector<std::vector<std::size_t>> sequences = sequences_of(chains);
-    std::size_t place = 0;
-    for (const auto& ends : sequences) {
-      places_.push_back(place++);
-      for (const std::size_t end : ends) sequences_.emplace(end, place++);
-    }
-    for (std::size_t i = 0; i < chains.size(); ++i) {
-      all.operations.push_back(captured_of(chains[i]));
-      for (const std::size_t end : sequences[i])
-        all.operations.push_back(sequence_of(all.operations[places_[i]], places_[i], end));
-    }
+    for (const Chain& chain : chains) all.operations.push_back(captured_of(chain));
     for (const int output : plain_.program["outputs"]) all.results.push_back(source_of(output));
     return all;
   }
@@ -192,12 +305,7 @@ class ProgramRun {
     for (auto maker = makers_.find(value); maker != makers_.end(); maker = makers_.find(value)) {
       if (maker->second.chain) {
         source.kind = Source::Kind::Operator;
-        source.index = places_[*maker->second.chain];
-        return source;
-      }
-      if (const auto end = sequences_.find(maker->second.operation); end != sequences_.end()) {
-        source.kind = Source::Kind::Operator;
-        source.index = end->second;
+        source.index = *maker->second.chain;
         return source;
       }
       const json& operation = plain_.operation(maker->second.operation);
@@ -213,60 +321,15 @@ class ProgramRun {
     return source;
   }
 
-  /// For each chain the operations that take the output of a recurrent layer, as models have it, out of what
-  /// its operation writes: all steps and the last states in one value.
-  [[nodiscard]] std::vector<std::vector<std::size_t>> sequences_of(const std::vector<Chain>& chains) const {
-    std::vector<std::vector<std::size_t>> ends(chains.size());
-    for (std::size_t i = 0; i < plain_.program["operations"].size(); ++i) {
-      const json& moving = plain_.operation(i);
-      const std::optional<std::size_t> chain = chain_of(moving["output"]);
-      if (!only_moves(moving["kind"]) || !chain || is_moved_on(i)) continue;
-      const json& maker = plain_.operation(chains[*chain].front());
-      if (maker["kind"] == "lstm" || maker["kind"] == "gru") ends[*chain].push_back(i);
-    }
-    return ends;
-  }
-
-  [[nodiscard]] Captured sequence_of(const Captured& layer, std::size_t place, std::size_t end) const {
-    Captured op{.kind = layer.kind, .layer = layer.layer, .path = layer.path, .inputs = {layer.output}};
-    op.reads = {{.kind = Source::Kind::Operator, .index = place}};
-    op.input = layer.output;
-    op.output = tensors_.at(plain_.operation(end)["output"]);
-    return op;
-  }
-
-  /// The chain that makes a value, through the operations that are left out.
-  [[nodiscard]] std::optional<std::size_t> chain_of(int value) const {
-    for (auto maker = makers_.find(value); maker != makers_.end(); maker = makers_.find(value)) {
-      if (maker->second.chain) return maker->second.chain;
-      value = plain_.operation(maker->second.operation)["inputs"].front();
-    }
-    return std::nullopt;
-  }
-
-  /// Whether all that read what an operation writes only move it, or none reads it.
-  [[nodiscard]] bool is_moved_on(std::size_t index) const {
-    const int written = plain_.operation(index)["output"];
-    const std::vector<int> outputs = plain_.program["outputs"];
-    if (std::ranges::find(outputs, written) != outputs.end()) return false;
-    for (const json& operation : plain_.program["operations"]) {
-      const std::vector<int> read = read_by(operation);
-      if (std::ranges::find(read, written) != read.end() && !only_moves(operation["kind"])) return false;
-    }
-    return true;
-  }
-
   /// The constants of an operation: what identifies its layer.
-  [[nodiscard]] std::vector<const void*> attributes_of(const json& operation) const {
-    std::vector<const void*> found;
+  void add_attributes(const json& operation, Captured& op) const {
     const auto add = [&](const json& index) {
-      found.push_back(memory_of(plain_.constants[index.get<std::size_t>()]));
+      op.attributes.push_back(memory_of(plain_.constants[index.get<std::size_t>()]));
     };
     if (operation.contains("weight")) add(operation["weight"]);
     for (const int value : read_by(operation)) {
       if (plain_.value(value).contains("constant")) add(plain_.value(value)["constant"]);
     }
-    return found;
   }
 
   void define(int value, const at::Tensor& codes) {
@@ -274,20 +337,27 @@ class ProgramRun {
   }
 
   [[nodiscard]] Captured captured_of(const Chain& chain) const {
-    const json& first = plain_.operation(chain.front());
-    const std::string name = first.value("name", "");
+    const json& leading = leading_of(plain_, chain);
+    const std::string name = layer_of(leading);
     const std::vector<int> inputs = inputs_of(plain_, chain);
-    Captured op{.kind = fmt::format("tsq::{}", first["kind"].get<std::string>()),
-                .layer = with_underscores(name),
+    Captured op{.kind = fmt::format("tsq::{}", leading["kind"].get<std::string>()),
+                .layer = attribute_name(name),
                 .path = name,
-                .attributes = attributes_of(first)};
+                .steps = 0};
+    for (const std::size_t index : chain) {
+      if (plain_.operation(index)["kind"] != leading["kind"]) continue;
+      add_attributes(plain_.operation(index), op);
+      ++op.steps;
+    }
     op.output = tensors_.at(plain_.operation(chain.back())["output"]);
     for (const int input : inputs) {
       op.inputs.emplace_back(tensors_.at(input));
       op.reads.push_back(source_of(input));
     }
     if (!inputs.empty()) op.input = tensors_.at(inputs.front());
-    if (first.contains("weight_scales")) add_weight(first, op);
+    const auto with_codes = std::ranges::find_if(
+        chain, [&](std::size_t index) { return plain_.operation(index).contains("weight_scales"); });
+    if (with_codes != chain.end()) add_weight(plain_.operation(*with_codes), op);
     op.compute = computing(chain, inputs);
     return op;
   }
@@ -330,9 +400,7 @@ class ProgramRun {
 
   PlainProgram plain_;
   std::map<int, at::Tensor> tensors_{};
-  std::map<int, Maker> makers_{};                   ///< by value
-  std::vector<std::size_t> places_{};               ///< of each chain, among all operations
-  std::map<std::size_t, std::size_t> sequences_{};  ///< their places, by the operation that ends them
+  std::map<int, Maker> makers_{};  ///< by value
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ struct ProgramOperations {
 /// What the operations of a program compute when it is called as `call` was, in their order: from the
 /// program's own constants, by programs that return what is inside of it. An operation stands together with
 /// the activation and the rounding that nothing else comes before, as a kernel has them; views and
-/// conversions are left out.
+/// conversions are left out. A recurrent layer is one operation, with all steps as its output, as in models.
 ProgramOperations operations_within(const Captured& call);
 
 }  // namespace tsq::detail

@@ -147,6 +147,19 @@ TEST(Profiles, LayersThatNotAllModelsNameHaveNoRowAndAreNamed) {
   EXPECT_EQ(bench::layers_without_row({kFloat, folded}).back(), "only.here");
 }
 
+TEST(Profiles, LayersThatAreNumberedHaveARow) {
+  Profile plain = kFloat;
+  Profile of_tsq = kInt8;
+  for (OperatorTime& time : plain.operators) {
+    if (time.layer == "a.conv") time.layer = "0";
+  }
+  for (OperatorTime& time : of_tsq.operators) {
+    if (time.layer == "a.conv" || time.layer == "a_conv") time.layer = "_0";
+  }
+  EXPECT_EQ(by_layer({plain, of_tsq})[0].name, "0");
+  EXPECT_EQ(bench::layers_without_row({plain, of_tsq}), bench::layers_without_row({kFloat, kInt8}));
+}
+
 TEST(Profiles, AModelInAWrapperHasTheSameLayers) {
   Profile wrapped = kInt8;
   for (OperatorTime& time : wrapped.operators) {

@@ -2,6 +2,7 @@
 // from given numbers.
 #include <gmock/gmock.h>
 #include <torch/script.h>
+#include <tsq/qconfig_mapping.h>
 
 #include <nlohmann/json.hpp>
 
@@ -221,6 +222,30 @@ TEST_F(Bench, VerifyShowsModelsAndQConfigsSideBySide) {
                               "--qconfig", path("one.json"), "--recipe", "fx"});
   ASSERT_EQ(result["models"].size(), 2U);
   EXPECT_EQ(result["models"][1]["layers"][0]["layer"], "conv");
+}
+
+/// In the second model the ReLU is no part of a kernel of int8.
+TEST_F(Bench, VerifyShowsARowThatOnlyALaterModelHasWhereItRuns) {
+  torch::jit::Module model = user_module("Two");
+  model.register_module("first", conv2d(3, 4, 3));
+  model.register_module("act", relu());
+  model.register_module("last", conv2d(4, 4, 3));
+  model.define(
+      "def forward(self, x):\n  return self.last.forward(self.act.forward(self.first.forward(x)))\n");
+  model.eval();
+  model.save(path("two.pt"));
+  QConfigMapping mapping = default_qconfig_mapping("x86");
+  write_file(path("all.json"), mapping.to_dict().dump());
+  write_file(path("some.json"), mapping.set_module_name("first", {}).to_dict().dump());
+  const Outcome outcome = tsq({"verify", path("two.pt"), "--data", path("data.pt"), "--qconfig",
+                               path("all.json") + ',' + path("some.json"), "--recipe", "fx"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::size_t act = outcome.out.find("\nact ");
+  const std::size_t last = outcome.out.find("\nlast ");
+  ASSERT_NE(act, std::string::npos) << outcome.out;
+  ASSERT_NE(last, std::string::npos) << outcome.out;
+  EXPECT_LT(outcome.out.find("\nfirst "), act) << outcome.out;
+  EXPECT_LT(act, last) << outcome.out;
 }
 
 TEST_F(Bench, VerifyWritesTheAdvisedMappingThatQuantizeTakes) {

@@ -4,6 +4,7 @@
 #include <tsq/tsq.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "support/small_models.h"
@@ -242,6 +243,160 @@ TEST(ComparedRows, OfAProgramThatReadsAMaskAreThoseOfItsLayers) {
     ASSERT_NE(row, compared.rows.end()) << layer;
     EXPECT_GT(row->sqnr_db, 20) << layer;
   }
+}
+
+constexpr int64_t kHidden = 10;
+constexpr int64_t kFeatures = 2 * kHidden;
+
+struct RecurrentForm {
+  bool is_lstm{false};
+  int64_t layers{1};
+  bool both_ways{false};
+  bool batch_first{false};
+  bool takes_states{false};
+};
+
+/// Registers the weights of a recurrent layer; their names, as a list.
+std::string register_weights(Module& layer, const RecurrentForm& form) {
+  const int64_t directions = form.both_ways ? 2 : 1;
+  const int64_t rows = (form.is_lstm ? 4 : 3) * kHidden;
+  std::string names;
+  for (int64_t i = 0; i < form.layers * directions; ++i) {
+    const int64_t read = i < directions ? kFeatures : kHidden * directions;
+    const std::vector<std::vector<int64_t>> shapes{{rows, read}, {rows, kHidden}, {rows}, {rows}};
+    for (std::size_t k = 0; k < shapes.size(); ++k) {
+      const std::string name = "p" + std::to_string(i) + "_" + std::to_string(k);
+      layer.register_parameter(name, torch::randn(shapes[k]) / 3, false);
+      names += (names.empty() ? "self." : ", self.") + name;
+    }
+  }
+  return '[' + names + ']';
+}
+
+/// A recurrent layer under the name that PyTorch's class has. It returns all steps and the last states.
+Module recurrent(const RecurrentForm& form) {
+  Module layer(std::string("__torch__.torch.nn.modules.rnn.") + (form.is_lstm ? "LSTM" : "GRU"),
+               std::make_shared<torch::jit::CompilationUnit>(), /*shouldMangle=*/true);
+  layer.register_attribute("training", c10::BoolType::get(), false);
+  const auto flag = [](bool value) { return std::string(value ? "True" : "False"); };
+  const std::string options = register_weights(layer, form) + ", True, " + std::to_string(form.layers) +
+                              ", 0.0, False, " + flag(form.both_ways) + ", " + flag(form.batch_first) + ")\n";
+  const int64_t states = form.layers * (form.both_ways ? 2 : 1);
+  const std::string zeros = "  z = torch.zeros([" + std::to_string(states) + ", x.size(" +
+                            (form.batch_first ? "0" : "1") + "), " + std::to_string(kHidden) + "])\n";
+  layer.define((form.takes_states ? "def forward(self, x, z):\n" : "def forward(self, x):\n" + zeros) +
+               (form.is_lstm ? "  y, h, c = torch.lstm(x, [z, z], " : "  y, h = torch.gru(x, z, ") + options +
+               "  return y, h\n");
+  return layer;
+}
+
+/// A layer `g`, and `head` after what forward makes of its steps `y` and its states `h`.
+Module after_recurrent(const RecurrentForm& form, const std::string& forward, int64_t features) {
+  torch::manual_seed(21);
+  Module model = testing::user_module("Net");
+  model.register_module("g", recurrent(form));
+  model.register_module("head", testing::linear(features, 6));
+  model.define(forward);
+  model.eval();
+  return model;
+}
+
+std::vector<Sample> steps_of_samples() {
+  torch::manual_seed(22);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({5, 7, kFeatures})});
+  return samples;
+}
+
+/// The rows of `g` in a fused file.
+std::vector<LayerComparison> rows_of_g(const Module& model) {
+  const std::vector<Sample> samples = steps_of_samples();
+  std::vector<LayerComparison> rows =
+      compare_layers(model, converted(model, samples, LoweringTarget::Fused), samples).rows;
+  std::erase_if(rows, [](const LayerComparison& row) { return row.layer != "g"; });
+  return rows;
+}
+
+struct RecurrentCase {
+  RecurrentForm form{};
+  std::string read{};  ///< by the head
+  int64_t features{};
+};
+
+/// Whatever is read of them, in whatever parts the program has them: the float value is all steps, in the
+/// order of the model.
+TEST(ComparedRows, OfRecurrentLayersAreThoseOfTheirSteps) {
+  const std::vector<RecurrentCase> cases{
+      {{.both_ways = true, .batch_first = true}, "y", 2 * kHidden},
+      {{.layers = 2, .both_ways = true, .batch_first = true}, "y", 2 * kHidden},
+      {{.is_lstm = true, .both_ways = true, .batch_first = true}, "y", 2 * kHidden},
+      {{.is_lstm = true, .layers = 2, .both_ways = true}, "y", 2 * kHidden},
+      {{.layers = 2}, "y", kHidden},
+      {{.is_lstm = true, .batch_first = true}, "y", kHidden},
+      {{.is_lstm = true, .batch_first = true}, "h[-1]", kHidden},
+      {{.layers = 2}, "h[-1]", kHidden},
+      {{.is_lstm = true, .layers = 2, .both_ways = true, .batch_first = true},
+       "torch.cat([h[-2], h[-1]], 1)",
+       2 * kHidden}};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto& [form, read, features] = cases[i];
+    const std::vector<LayerComparison> rows =
+        rows_of_g(after_recurrent(form,
+                                  "def forward(self, x):\n  y, h = self.g.forward(x)\n"
+                                  "  return self.head.forward(torch.tanh(" +
+                                      read + "))\n",
+                                  features));
+    ASSERT_EQ(rows.size(), 1U) << "case " << i;
+    EXPECT_EQ(rows[0].kernel, form.is_lstm ? "tsq::lstm" : "tsq::gru") << "case " << i;
+    EXPECT_EQ(rows[0].float_operator, form.is_lstm ? "aten::lstm" : "aten::gru") << "case " << i;
+    EXPECT_GT(rows[0].sqnr_db, 30) << "case " << i;
+    EXPECT_NEAR(rows[0].alone_sqnr_db.value_or(0), rows[0].sqnr_db, 0.1)
+        << "case " << i << ": it reads what the float model reads";
+  }
+}
+
+TEST(ComparedRows, OfARecurrentLayerThatIsCalledTwiceAreThoseOfItsCalls) {
+  for (const bool is_lstm : {false, true}) {
+    const std::vector<LayerComparison> rows =
+        rows_of_g(after_recurrent({.is_lstm = is_lstm, .both_ways = true, .batch_first = true},
+                                  "def forward(self, x):\n"
+                                  "  y, h = self.g.forward(x)\n"
+                                  "  y, h = self.g.forward(y)\n"
+                                  "  return self.head.forward(torch.tanh(y))\n",
+                                  2 * kHidden));
+    ASSERT_EQ(rows.size(), 2U) << is_lstm;
+    for (const LayerComparison& row : rows) {
+      EXPECT_EQ(row.float_operator, is_lstm ? "aten::lstm" : "aten::gru");
+      EXPECT_GT(row.sqnr_db, 30) << is_lstm;
+      EXPECT_GT(row.alone_sqnr_db.value_or(0), 30) << is_lstm;
+    }
+  }
+}
+
+TEST(Captured, ARecurrentLayerOfAProgramIsOneOperationThatReadsItsInputFirst) {
+  const Module model = after_recurrent({.both_ways = true, .takes_states = true},
+                                       "def forward(self, x, z):\n"
+                                       "  y, h = self.g.forward(x, z)\n"
+                                       "  return self.head.forward(torch.tanh(y)), h\n",
+                                       2 * kHidden);
+  std::vector<Sample> samples = steps_of_samples();
+  for (Sample& sample : samples) sample.emplace_back(torch::randn({2, 7, kHidden}));
+  const std::vector<Captured> operations =
+      capture(converted(model, samples, LoweringTarget::Fused), samples[0]);
+  const auto is_gru = [](const Captured& op) { return op.kind == "tsq::gru"; };
+  ASSERT_EQ(std::ranges::count_if(operations, is_gru), 1);
+  const Captured& layer = *std::ranges::find_if(operations, is_gru);
+  EXPECT_EQ(layer.path, "g");
+  EXPECT_EQ(layer.steps, 2U) << "one for each direction";
+  ASSERT_GE(layer.reads.size(), 2U);
+  for (const std::size_t place : {0U, 1U}) {
+    EXPECT_EQ(layer.reads[place].kind, Source::Kind::Argument);
+    EXPECT_EQ(layer.reads[place].index, place);
+  }
+  EXPECT_EQ(layer.output.sizes(), at::IntArrayRef({5, 7, 2 * kHidden}));
+  ASSERT_TRUE(layer.compute);
+  const at::Tensor again = layer.compute({layer.inputs[0].toTensor(), layer.inputs[1].toTensor()});
+  EXPECT_TRUE(at::equal(numbers(again), numbers(layer.output)));
 }
 
 }  // namespace

@@ -351,6 +351,47 @@ TEST(CompareLayers, FrozenFilesArePairedByTheirWeights) {
   }
 }
 
+TEST(CompareLayers, WeightsInFloatPairLayersThatHaveOtherNames) {
+  const torch::jit::Module model = two_layers();
+  torch::jit::Module renamed = testing::user_module("Renamed");
+  renamed.register_module("encoder", model.attr("first").toModule().clone());
+  renamed.register_module("decoder", model.attr("second").toModule().clone());
+  renamed.define(
+      "def forward(self, x):\n"
+      "  return torch.relu(self.decoder.forward(torch.relu(self.encoder.forward(x))))\n");
+  renamed.eval();
+  for (const torch::jit::Module& other : {frozen_file(model), renamed}) {
+    const ComparedLayers compared = compare_layers(model, other, samples_of(1));
+    EXPECT_THAT(layers_of(compared), ElementsAre("first", "relu1", "second", "relu2"));
+    for (const LayerComparison& row : compared.rows) EXPECT_GT(row.sqnr_db, 100) << row.layer;
+  }
+}
+
+/// As torch.nn.Sequential names them.
+torch::jit::Module named_by_digits() {
+  torch::manual_seed(18);
+  torch::jit::Module model = testing::user_module("Sequential");
+  model.register_module("0", testing::linear(32, 48));
+  model.register_module("1", testing::relu());
+  model.register_module("2", testing::linear(48, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  x = getattr(self, \"1\").forward(getattr(self, \"0\").forward(x))\n"
+      "  return getattr(self, \"2\").forward(x)\n");
+  model.eval();
+  return model;
+}
+
+TEST(CompareLayers, LayersNamedByDigitsAreTheSameInAResultThatStaysFloat) {
+  const torch::jit::Module model = named_by_digits();
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, QConfigMapping(), backend);
+  calibrate(prepared, samples_of(1));
+  const ComparedLayers compared = compare_layers(model, convert(prepared, backend), samples_of(1));
+  EXPECT_THAT(layers_of(compared), ElementsAre("0", "1", "2"));
+  for (const LayerComparison& row : compared.rows) EXPECT_GT(row.sqnr_db, 100) << row.layer;
+}
+
 TEST(CompareLayers, ARoundingInFrontOfAFloatLayerIsThatLayersOwn) {
   const torch::jit::Module model = two_layers();
   torch::jit::Module rounded = testing::user_module("Two");

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -137,24 +139,27 @@ std::string text_of(const ComparedLayers& compared) {
 }
 
 /// Several models: of each layer what each of them makes of the float model's input, and, after a slash, with
-/// all errors before.
+/// all errors before. A row that other models lack stands after the row before it in the model that has it.
 std::string side_by_side(const std::vector<Compared>& models) {
-  std::vector<std::vector<std::string>> cells{{"layer", "float"}};
-  for (const Compared& model : models) cells.front().push_back(model.name);
-  std::map<std::tuple<std::string, std::string, std::size_t>, std::size_t> lines;
+  using Line = std::vector<std::string>;
+  std::list<Line> lines{{"layer", "float"}};
+  for (const Compared& model : models) lines.front().push_back(model.name);
+  std::map<std::tuple<std::string, std::string, std::size_t>, std::list<Line>::iterator> known;
   for (std::size_t i = 0; i < models.size(); ++i) {
     std::map<std::pair<std::string, std::string>, std::size_t> turns;  // a layer may have several such rows
+    auto before = lines.begin();
     for (const LayerComparison& row : models[i].layers.rows) {
       const std::size_t turn = turns[{row.layer, row.float_operator}]++;
-      const auto [line, is_new] = lines.try_emplace({row.layer, row.float_operator, turn}, cells.size());
+      const auto [place, is_new] = known.try_emplace({row.layer, row.float_operator, turn}, before);
       if (is_new) {
-        cells.push_back({row.layer, row.float_operator});
-        cells.back().resize(2 + models.size(), "-");
+        place->second = lines.insert(std::next(before), Line{row.layer, row.float_operator});
+        place->second->resize(2 + models.size(), "-");
       }
-      cells[line->second][2 + i] = fmt::format("{} / {:.1f}", decibels(row.alone_sqnr_db), row.sqnr_db);
+      before = place->second;
+      (*before)[2 + i] = fmt::format("{} / {:.1f}", decibels(row.alone_sqnr_db), row.sqnr_db);
     }
   }
-  return text_table(cells, {0, 1}) +
+  return text_table({lines.begin(), lines.end()}, {0, 1}) +
          "dB of each layer's own output, of its whole power: alone / with the errors of all layers before\n";
 }
 
