@@ -66,8 +66,8 @@ struct Trial {
   /// The output with the lowest SQNR; null where there is none.
   [[nodiscard]] const OutputTrial* worst_output() const;
   /// The SQNR that 19 of 20 further samples like these exceed, by the spread of `sample_db` and of
-  /// `calibrated_db`: the lower end of Student's prediction interval. None for fewer than two samples, and
-  /// where one is infinite.
+  /// `calibrated_db`: the lower end of Student's prediction interval, and no more than `sqnr_db`. None for
+  /// fewer than two samples, and where one is infinite.
   [[nodiscard]] std::optional<double> expected_db() const;
   /// The SQNR that 99 of 100 further samples exceed.
   [[nodiscard]] std::optional<double> assured_db() const;

@@ -319,12 +319,21 @@ const OutputTrial* Trial::worst_output() const {
   return worst;
 }
 
+namespace {
+
+/// A few samples with most of the error leave a bound of single ones above what all have together.
+std::optional<double> no_more_than(std::optional<double> bound, const std::optional<double>& all_together) {
+  return bound && all_together ? std::min(*bound, *all_together) : bound;
+}
+
+}  // namespace
+
 std::optional<double> Trial::expected_db() const {
-  return lower_end(prediction(sample_db, calibrated_db, detail::student_95));
+  return no_more_than(lower_end(prediction(sample_db, calibrated_db, detail::student_95)), sqnr_db);
 }
 
 std::optional<double> Trial::assured_db() const {
-  return lower_end(prediction(sample_db, calibrated_db, detail::student_99));
+  return no_more_than(lower_end(prediction(sample_db, calibrated_db, detail::student_99)), sqnr_db);
 }
 
 nlohmann::json OutputTrial::to_json() const {

@@ -154,6 +154,10 @@ TEST(Trial, TheExpectedSqnrIsStudentsPredictionForOneMoreSample) {
   // But where they do worse, the model that the others were judged by is a better one.
   trial.calibrated_db = {25, 25, 25, 25};
   EXPECT_NEAR(trial.expected_db().value(), 25 - 2.132 * std::sqrt(2.0 / 4) * std::sqrt(1.5), 1e-3);
+  // One that has most of the error does not leave the others above what all have together.
+  trial.sqnr_db = 12;
+  EXPECT_EQ(trial.expected_db(), 12);
+  EXPECT_EQ(trial.assured_db(), 12);
 }
 
 /// A trial of sixteen samples with noise of so much of their power, and some of other lengths at the end.
