@@ -74,17 +74,21 @@ std::optional<ModuleCall> lifted_convolution(const Model& model, const Node* nod
   const auto stride = arguments.list("stride");
   const auto groups = arguments.at("groups");
   const auto padding = arguments.at("padding");
-  if (!weight || !bias || stride.empty() || !groups || !padding) return std::nullopt;
-  const bool is_word = padding->isString();
+  const auto dilation = arguments.list("dilation");
   const std::vector<int64_t> none(stride.size(), 0);
+  const auto output_padding = transposed ? arguments.list("output_padding") : none;
+  // What is computed when the model runs is no module's constant.
+  if (!weight || !bias || stride.empty() || dilation.empty() || output_padding.empty() || !groups || !padding)
+    return std::nullopt;
+  const bool is_word = padding->isString();
   return ModuleCall{
       .type = symbol(fmt::format("torch.nn.Conv{}{}d", transposed ? "Transpose" : "", stride.size())),
       .weighted = ir::Weighted{.weight = *weight,
                                .bias = *bias,
                                .stride = stride,
                                .padding = is_word ? none : arguments.list("padding"),
-                               .output_padding = transposed ? arguments.list("output_padding") : none,
-                               .dilation = arguments.list("dilation"),
+                               .output_padding = output_padding,
+                               .dilation = dilation,
                                .groups = groups->toInt(),
                                .padding_name = is_word ? padding->toStringRef() : std::string(),
                                .origin = *weight}};

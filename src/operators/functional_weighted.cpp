@@ -44,9 +44,11 @@ std::optional<ir::Weighted> with_bias_and_geometry(const Model& model, const Nod
   result.padding = padding->toIntVector();
   result.dilation = dilation->toIntVector();
   result.groups = groups->toInt();
+  result.output_padding.assign(result.stride.size(), 0);
+  if (argument_named(op, "output_padding") == nullptr) return result;
   const auto output_padding = argument("output_padding");
-  result.output_padding =
-      output_padding ? output_padding->toIntVector() : std::vector<int64_t>(result.stride.size(), 0);
+  if (!output_padding || !output_padding->isIntList()) return std::nullopt;
+  result.output_padding = output_padding->toIntVector();
   return result;
 }
 

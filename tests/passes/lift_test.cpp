@@ -100,6 +100,26 @@ TEST(Untrace, ATransposedOneHasItsArgumentsInTheirOrder) {
   EXPECT_EQ(ints(conv->input(7)), std::vector<int64_t>{5});
 }
 
+/// nn.ConvTranspose2d computes it from output_size, where the file's own class is that.
+TEST(Lift, AnArgumentThatIsComputedWhenTheModelRunsIsNoModules) {
+  for (const bool is_constant : {true, false}) {
+    Module model = testing::user_module("Up");
+    model.register_parameter("weight", torch::randn({4, 4, 3, 3}), false);
+    model.define(
+        std::string("def forward(self, x):\n  more = ") + (is_constant ? "[1, 1]" : "[x.size(0) % 2, 1]") +
+        "\n  return torch.conv_transpose2d(x, self.weight, None, [2, 2], [1, 1], more, 1, [1, 1])\n");
+    model.eval();
+    const Sample sample{torch::randn({3, 4, 5, 5})};
+    Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"));
+    calibrate(prepared, std::vector<Sample>{sample});
+    const at::Tensor wanted = model.forward(sample).toTensor();
+    const at::Tensor got =
+        Module(convert(prepared, backend_config("x86")).module()).forward(sample).toTensor();
+    ASSERT_EQ(got.sizes(), wanted.sizes()) << is_constant;
+    EXPECT_LT((got - wanted).norm().item<double>(), 0.05 * wanted.norm().item<double>()) << is_constant;
+  }
+}
+
 TEST(Untrace, ASizeThatTracingMadeATensorIsANumberAgain) {
   ir::Model model = parsed(R"(graph(%self, %x : Tensor, %n : int):
   %t : Tensor = prim::NumToTensor(%n)
