@@ -67,6 +67,18 @@ std::string missing_name(std::string_view why) {
   return name.empty() ? std::string() : fmt::format("the class '{}'", name);
 }
 
+/// The name of an attribute as LibTorch writes a variable for it, "gr____e" of "größe", where it stopped;
+/// empty where it does not tell.
+std::string name_read(std::string_view why) {
+  const std::size_t end = why.find(" = getattr(");
+  if (end == std::string_view::npos) return {};
+  const std::size_t begin = why.find_last_of(" \n", end - 1) + 1;  // npos + 1 is 0
+  const std::string_view name = why.substr(begin, end - begin);
+  return name.find("__") == std::string_view::npos ? std::string() : std::string(name);
+}
+
+constexpr const char* kRename = "give it another name in the model's source, and save the model again";
+
 /// `exception` is what LibTorch threw when it read the file.
 Error not_torchscript(const std::string& path, const std::exception& exception) {
   rethrow_out_of_memory(exception);
@@ -87,7 +99,17 @@ Error not_torchscript(const std::string& path, const std::exception& exception) 
         ErrorCode::BadModel,
         fmt::format("'{}' has the name '{}', and LibTorch cannot load names with letters outside of ASCII",
                     path, name),
-        "give it another name in the model's source, and save the model again");
+        kRename);
+  }
+  // It writes such names of modules, parameters and buffers as octal numbers that it cannot read.
+  if (why.find("ill formed octal specifier") != std::string::npos) {
+    const std::string name = name_read(without_stack(exception));
+    return Error(
+        ErrorCode::BadModel,
+        fmt::format("'{}' has a module, parameter or buffer whose name has letters outside of "
+                    "ASCII{}, and LibTorch cannot load such names",
+                    path, name.empty() ? "" : fmt::format(" ('{}', each '_' is one byte of them)", name)),
+        kRename);
   }
   if (const std::string name = missing_name(without_stack(exception)); !name.empty()) {
     return Error(ErrorCode::BadModel, fmt::format("'{}' needs {}, which no loaded library has", path, name),

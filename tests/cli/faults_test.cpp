@@ -103,6 +103,21 @@ TEST_F(Faults, AModelWithANameThatLibTorchWritesAndCannotRead) {
   expect_bad_input({"inspect", path("greek.pt")}, {"'x_θ'"});
 }
 
+TEST_F(Faults, AModelWithABufferWhoseNameLibTorchWritesAndCannotRead) {
+  torch::jit::Module model("German");
+  model.register_buffer("plain", torch::ones({1}));
+  model.register_buffer("größe", torch::ones({1}));
+  model.define("def forward(self, x):\n  return x + self.plain\n");
+  for (torch::jit::Node* node :
+       torch::jit::toGraphFunction(model.get_method("forward").function()).graph()->nodes()) {
+    if (node->kind() != c10::prim::GetAttr) continue;
+    node->s_(c10::attr::name, "größe");
+    node->output()->setDebugName("gr____e");  // as torch.jit.script names it
+  }
+  model.save(path("german.pt"));
+  expect_bad_input(with_model("german.pt"), {"german.pt", "'gr____e'", "ASCII", "another name"});
+}
+
 TEST_F(Faults, ModelCutShortAtAnyPlace) {
   const std::string whole = read_file(path("model.pt"));
   for (const double share : {0.01, 0.3, 0.6, 0.9, 0.999}) {

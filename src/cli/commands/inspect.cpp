@@ -116,7 +116,7 @@ std::string engines_text(const ModelFacts& facts, const json& metadata) {
 
 /// The plain facts of the metadata; whole mappings and tables are for --json.
 std::string metadata_text(const json& metadata) {
-  if (!metadata.is_object()) return "  not made by tsq\n";
+  if (!metadata.is_object()) return "  no record: made by another program, or given back by tsq as it was\n";
   std::string text;
   for (const auto& [key, value] : metadata.items()) {
     if (value.is_structured()) continue;
