@@ -59,16 +59,21 @@ struct Column {
     std::nth_element(sorted.begin(), sorted.begin() + sorted.size() / 2, sorted.end());
     return sorted[sorted.size() / 2];
   }
-  // How many times as fast as another column, which ran in the same rounds: ranks 22 and 39 of 60 ratios have
-  // their median between them in more than 95 of 100 cases.
-  std::string interval(const Column& other) const {
+  // How many times as fast as another column, round by round, sorted.
+  std::vector<double> ratios(const Column& other) const {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < milliseconds.size(); ++i)
       ratios.push_back(other.milliseconds[i] / milliseconds[i]);
     std::sort(ratios.begin(), ratios.end());
-    const std::size_t rank = ratios.size() * 22 / 60;
+    return ratios;
+  }
+  double times_as_fast(const Column& other) const { return ratios(other)[milliseconds.size() / 2]; }
+  // Ranks 22 and 39 of 60 ratios have their median between them in more than 95 of 100 cases.
+  std::string interval(const Column& other) const {
+    const std::vector<double> sorted = ratios(other);
+    const std::size_t rank = sorted.size() * 22 / 60;
     std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.2f-%.2f", ratios[rank - 1], ratios[ratios.size() - rank]);
+    std::snprintf(text.data(), text.size(), "%.2f-%.2f", sorted[rank - 1], sorted[sorted.size() - rank]);
     return text.data();
   }
   double sqnr() const { return 10.0 * std::log10(signal / noise); }
@@ -135,7 +140,6 @@ void print_row(const std::string& name, const std::vector<Column>& columns, Cell
 }
 
 void print_table(const std::vector<Column>& columns) {
-  const double plain = columns.front().median();
   print_row("", columns, [](const Column& column) { return column.name; });
   print_row("file", columns, [](const Column& column) {
     return column.megabytes > 0 ? number_of(column.megabytes, "MB") : "";
@@ -144,7 +148,7 @@ void print_table(const std::vector<Column>& columns) {
   print_row("latency, median", columns,
             [](const Column& column) { return number_of(column.median(), "ms"); });
   print_row("times as fast", columns,
-            [&](const Column& column) { return number_of(plain / column.median(), "x"); });
+            [&](const Column& column) { return number_of(column.times_as_fast(columns[0]), "x"); });
   print_row("  95 % interval", columns,
             [&](const Column& column) { return &column == &columns[0] ? "" : column.interval(columns[0]); });
   print_row("SQNR", columns,
@@ -152,8 +156,10 @@ void print_table(const std::vector<Column>& columns) {
   print_row("top-1 as in float", columns, [](const Column& column) {
     return column.rows > 0 ? std::to_string(column.same_top1) + " of " + std::to_string(column.rows) : "";
   });
-  std::printf("  one thread, first sample, %d rounds in turns; frozen is torch::jit::freeze of float\n",
-              kRounds);
+  std::printf(
+      "  one thread, first sample, %d rounds in turns; times as fast: the median of the rounds' ratios; "
+      "frozen is torch::jit::freeze of float\n",
+      kRounds);
 }
 
 }  // namespace
