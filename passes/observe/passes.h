@@ -68,6 +68,10 @@ bool clamp_observed(ir::Model& model, const PassContext& context);
 ///   a = obs(b); if taken: linear(a)   →   if taken: linear(obs(b))
 bool observe_where_read(ir::Model& model, const PassContext& context);
 
+/// Tells the branches of an `if` apart that have one range: which of them samples came to.
+///   if c: a = obs1(conv(x)) else: a = obs1(linear(x))   →   the same, with an observer after each obs1
+bool observe_branches(ir::Model& model, const PassContext& context);
+
 /// ObserverEntry::module of every observer, and Model::weight_fake_quants of a model that trains.
 bool make_observers(ir::Model& model, const PassContext& context);
 

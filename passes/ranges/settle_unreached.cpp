@@ -4,6 +4,7 @@
 #include "passes/ranges/settle_unreached.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@
 #include "ir/reasons.h"
 #include "observers/observer_module.h"
 #include "operators/weighted.h"
+#include "passes/context/branch_observers.h"
 #include "passes/context/nodes.h"
 #include "passes/ranges/calls_of_layer.h"
 #include "passes/ranges/passes.h"
@@ -29,6 +31,8 @@ namespace {
 using torch::jit::Block;
 
 constexpr const char* kHasNoFiniteValue = "what it met in calibration was NaN or infinite";
+constexpr const char* kReadsUnreached =
+    "a branch that no calibration sample reached makes its input, whose range is not known";
 constexpr const char* kTakesRange =
     "no calibration sample reached it: it has the ranges of another call of its layer with the same input";
 
@@ -69,6 +73,7 @@ class Unreached {
     if (where_ != Settling::Methods)
       take_ranges_of_same_values(model_, [&](const Node* node) { return is_in_branch(node); });
     for (Node* node : found) settle(node);
+    if (where_ != Settling::Methods) leave_joined_ranges();
     const bool dropped = drop_observers();
     return !found.empty() || dropped;
   }
@@ -92,6 +97,42 @@ class Unreached {
       has_own = true;
     }
     return has_own;
+  }
+
+  /// Whether no sample came to the end of a branch, whose range is that of others then.
+  [[nodiscard]] bool was_not_left(const Node* end) const {
+    return saw(ir::observer_index(end)) &&
+           std::ranges::any_of(ir::users(end->output()), [&](const Node* user) {
+             return is_branch_observer(model_, user) && !saw(ir::observer_index(user));
+           });
+  }
+
+  /// Perhaps after observers.
+  [[nodiscard]] static std::vector<const Node*> readers_of(const Value* value) {
+    std::vector<const Node*> readers;
+    for (const Node* user : ir::users(value)) {
+      if (!ir::is_observer(user)) {
+        readers.push_back(user);
+        continue;
+      }
+      std::ranges::copy(readers_of(user->output()), std::back_inserter(readers));
+    }
+    return readers;
+  }
+
+  /// What a branch returns that has a range by other branches alone is not rounded.
+  void leave_joined_ranges() {
+    for (const Node* node : nodes_) {
+      if (node->kind() != c10::prim::If || !ir::method_of(node).empty()) continue;
+      for (std::size_t i = 0; i < node->outputs().size(); ++i) {
+        const std::size_t before = unrounded_.size();
+        for (const Node* end : ends_of_branches(node, i)) {
+          if (was_not_left(end)) unrounded_.insert(end);
+        }
+        if (unrounded_.size() == before) continue;
+        for (const Node* reader : readers_of(node->outputs()[i])) note(reader, kReadsUnreached);
+      }
+    }
   }
 
   /// Whether a node is in a branch that was not entered.
@@ -167,12 +208,13 @@ class Unreached {
     return false;
   }
 
-  /// Those that have seen nothing. Whether there were any.
+  /// Those that have seen nothing, and ranges of other branches. Whether there were any.
   bool drop_observers() {
     bool dropped = false;
     for (Node* node : nodes_) {
-      if (!ir::is_observer(node) || !needs_data(node) || saw(ir::observer_index(node))) continue;
-      if (!is_settled(node)) continue;
+      if (!ir::is_observer(node)) continue;
+      const bool has_no_data = needs_data(node) && !saw(ir::observer_index(node)) && is_settled(node);
+      if (!has_no_data && !unrounded_.contains(node)) continue;
       bypass(node);
       dropped = true;
     }
@@ -248,6 +290,7 @@ class Unreached {
   std::vector<Node*> nodes_;
   std::map<std::size_t, std::vector<Node*>> places_;  ///< the nodes of each observer that needs data
   std::vector<const Block*> blocks_;                  ///< that no sample entered
+  std::set<const Node*> unrounded_;                   ///< observers whose range is another branch's
   std::vector<const Node*> calibrated_;               ///< layers that data reached
 };
 
@@ -255,7 +298,12 @@ class Unreached {
 
 bool settle_unreached(Model& model, const PassContext& context) {
   const bool is_fx = context.options.recipe == Recipe::Fx;
-  return Unreached(model, context.target, is_fx ? Settling::BranchesOfForward : Settling::Forward).run();
+  const bool settles =
+      Unreached(model, context.target, is_fx ? Settling::BranchesOfForward : Settling::Forward).run();
+  const bool has_told = change_nodes(
+      model, [&](const Node* node) { return is_branch_observer(model, node); },
+      [](Node* node) { bypass(node); });
+  return settles || has_told;
 }
 
 bool settle_unreached_methods(Model& model, const PassContext& context) {

@@ -213,7 +213,7 @@ TEST(BranchesOfFx, WhatIsInABranchWithoutDataAloneStaysFloatAndSaysWhy) {
   const auto samples = of_first_branch({16, 64});
   const FxResult result = by_fx(model, samples);
   EXPECT_EQ(testing::count(result.module, "quantized::linear"), 1);
-  // What the branch returns is rounded as the other branch's result is.
+  // Its input is rounded in front of the branch.
   EXPECT_GT(sqnr_of_second(model, result.module, samples[0][0].toTensor()), 30);
   const auto other = std::ranges::find(result.decisions, "other", &Decision::layer);
   ASSERT_NE(other, result.decisions.end());
@@ -239,6 +239,57 @@ TEST(BranchesOfFx, ALayerThatABranchWithoutDataCallsOnOtherValuesFindsItsRangeWh
              return note.find("no calibration sample reached it") != std::string::npos;
            });
   }));
+}
+
+/// Branches that meet in `o`: the second makes eight times as large values, of `second`.
+Module meeting_branches(const std::string& second) {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Meeting");
+  for (const char* name : {"a", "b", "c", "d", "o"}) model.register_module(name, testing::linear(64, 64));
+  model.attr("c").toModule().attr("weight").toTensor().mul_(8);
+  model.define(
+      "def forward(self, x, second: bool = False):\n  if second:\n    y = " + second +
+      "\n  else:\n    y = self.b.forward(torch.relu(self.a.forward(x)))\n  return self.o.forward(y)\n");
+  return model;
+}
+
+bool has_note(const std::vector<Decision>& decisions, const std::string& layer, const std::string& part) {
+  const auto found = std::ranges::find(decisions, layer, &Decision::layer);
+  return found != decisions.end() && std::ranges::any_of(found->notes, [&](const std::string& note) {
+           return note.find(part) != std::string::npos;
+         });
+}
+
+TEST_P(Branches, WhatABranchWithoutDataReturnsIsNotRoundedAsTheOthersResult) {
+  const at::NoGradGuard no_grad;
+  for (const std::string second : {"self.c.forward(x)", "self.c.forward(self.d.forward(x))"}) {
+    const Module model = meeting_branches(second);
+    const auto samples = of_first_branch({16, 64});
+    const Lowered lowered = convert(calibrated(model, samples, GetParam()), backend_config(GetParam()));
+    EXPECT_GT(sqnr_of_second(model, lowered.module(), samples[0][0].toTensor()), 25) << second;
+    EXPECT_GT(sqnr_of(model, lowered.module(), {{samples[0][0]}}), 25) << second;
+    EXPECT_TRUE(has_note(lowered.report().decisions, "o", "a branch that no calibration sample reached"))
+        << second;
+  }
+}
+
+TEST_P(Branches, BranchesThatSamplesReachHaveOneRange) {
+  const at::NoGradGuard no_grad;
+  const Module model = meeting_branches("self.c.forward(x)");
+  std::vector<Sample> samples = of_first_branch({16, 64});
+  for (const Sample& first : of_first_branch({16, 64})) samples.push_back({first[0], true});
+  const Lowered lowered = convert(calibrated(model, samples, GetParam()), backend_config(GetParam()));
+  EXPECT_FALSE(has_note(lowered.report().decisions, "o", "a branch that no calibration sample reached"));
+  EXPECT_GT(sqnr_of_second(model, lowered.module(), samples[0][0].toTensor()), 20);
+}
+
+TEST(BranchesOfFx, WhatABranchWithoutDataReturnsIsNotRoundedAsTheOthersResult) {
+  const at::NoGradGuard no_grad;
+  const Module model = meeting_branches("self.c.forward(x)");
+  const auto samples = of_first_branch({16, 64});
+  const FxResult result = by_fx(model, samples);
+  EXPECT_GT(sqnr_of_second(model, result.module, samples[0][0].toTensor()), 25);
+  EXPECT_TRUE(has_note(result.decisions, "o", "a branch that no calibration sample reached"));
 }
 
 TEST(BranchesOfEqualization, ALayerThatABranchChoosesIsEqualizedByWhatReachesIt) {
