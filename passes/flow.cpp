@@ -136,7 +136,7 @@ constexpr FlowRow kFlow[] = {
     {"observe_input_products", Room::Observe, Step::Observe, Takes::Best, observe_input_products, "conv(observer(x)) → the same, with an observer of im2col(x)'s products", false, learns_rounding},
     {"clamp_observed", Room::Observe, Step::Observe, Takes::Best, clamp_observed, "hardswish(observer(x)) → hardswish(observer(clamp(x)))"},
     {"observe_where_read", Room::Observe, Step::Observe, Takes::All, observe_where_read, "observers of values that may not be there → in front of their readers"},
-    {"observe_branches", Room::Observe, Step::Observe, Takes::PostTraining, observe_branches, "observers of one range at the ends of branches → the same, and whether samples came there"},
+    {"observe_branches", Room::Observe, Step::Observe, Takes::Best, observe_branches, "observers of one range at the ends of branches → the same, and whether samples came there"},
     {"make_observers", Room::Observe, Step::Observe, Takes::All, make_observers, "observers' specifications → observers"},
 
     {"check_trained", Room::Train, Step::Place, Takes::Training, check_trained, "refuses NaN and infinity that training has left"},

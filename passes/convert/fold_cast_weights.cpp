@@ -21,7 +21,7 @@
 namespace tsq::passes {
 namespace {
 
-/// Whether a node is F.linear or F.conv* in int8.
+/// Whether a node is F.linear, F.conv* or F.conv_transpose* in int8.
 bool is_int8_function(const Model& model, const Node* node) {
   constexpr std::array kInt8{ir::Placement::Int8, ir::Placement::Int8FloatOut};
   const bool is_int8 = std::ranges::find(kInt8, ir::placement_of(model, node)) != kInt8.end();

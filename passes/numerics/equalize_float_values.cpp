@@ -93,6 +93,8 @@ bool multiply_in_front(const ChannelFactors& factors, Node* node, const ir::Weig
 }
 
 bool multiply_after(const ChannelFactors& factors, Node* node, const ir::Weighted& layer) {
+  // An addend would have to have the factors as well.
+  if (node->inputs().size() != 1) return false;
   if (!layer.output.mean.defined() || layer.output.mean.numel() != layer.weight.size(0)) return false;
   Node* observer = match::observer_after(factors.model, node);
   const bool is_rounded_for_float =

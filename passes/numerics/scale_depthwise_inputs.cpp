@@ -71,7 +71,7 @@ std::optional<RoundedValue> rounded_value(const Model& model, const Node* layer,
                                  : std::nullopt;
   if (!is_read_once(value)) return std::nullopt;
   RoundedValue result{.observer = first, .computed = first->input(0)};
-  if (!ir::is_observer(last) || first == last) return result;
+  if (!ir::is_observer(last)) return result;
   result.after_padding = last;
   return ir::observer_index(first) == ir::observer_index(last) ? std::optional(result) : std::nullopt;
 }

@@ -3,7 +3,9 @@
 //   if c: a = obs1(conv(x)) else: a = obs1(linear(x))
 //   →   the same, with a further observer of obs1(conv(x)) in the one and of obs1(linear(x)) in the other
 
-#include "config/names/observer_classes.h"
+#include <map>
+#include <set>
+
 #include "ir/analysis.h"
 #include "passes/context/branch_observers.h"
 #include "passes/observe/layer_observers.h"
@@ -12,31 +14,36 @@
 namespace tsq::passes {
 namespace {
 
-/// The observers of one range at the ends of a node's branches; empty where there are not several.
-std::vector<Node*> joined_observers(const Node* branches) {
-  std::vector<Node*> found;
-  for (std::size_t i = 0; i < branches->outputs().size(); ++i) {
-    const std::vector<Node*> ends = ends_of_branches(branches, i);
-    if (ends.size() > 1) found.insert(found.end(), ends.begin(), ends.end());
+/// The observers of what branches make and return that other observers share their range with, each once.
+/// What a branch only hands on is the value that it was before the `if`.
+std::set<Node*> shared_ends(const Model& model) {
+  std::map<std::size_t, std::size_t> places;
+  std::set<Node*> ends;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_observer(node)) ++places[ir::observer_index(node)];
+    if (node->kind() != c10::prim::If) continue;
+    for (const torch::jit::Block* block : node->blocks()) {
+      for (std::size_t i = 0; i < node->outputs().size(); ++i) {
+        Node* end = end_of_branch(block, i);
+        if (end != nullptr && end->input(0)->node()->owningBlock() == block) ends.insert(end);
+      }
+    }
   }
-  return found;
+  std::erase_if(ends, [&](const Node* end) { return places[ir::observer_index(end)] < 2; });
+  return ends;
 }
 
 }  // namespace
 
 bool observe_branches(Model& model, const PassContext& /*context*/) {
-  bool has_changed = false;
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    if (node->kind() != c10::prim::If) continue;
-    for (Node* end : joined_observers(node)) {
-      const std::size_t index =
-          new_observer(model, {.observer = observer_classes::kChannelStatistics, .ch_axis = -1},
-                       ir::layer_of(model, end), kBranchObserver);
-      ir::insert_observer(model, end->output(), index);
-      has_changed = true;
-    }
-  }
-  return has_changed;
+  const std::set<Node*> ends = shared_ends(model);
+  return change_nodes(model, [&](Node* node) {
+    if (!ends.contains(node)) return false;
+    const std::size_t index = new_observer(model, {.observer = observer_classes::kBranch},
+                                           ir::layer_of(model, node), "branch_observer");
+    ir::insert_observer(model, node->output(), index);
+    return true;
+  });
 }
 
 }  // namespace tsq::passes

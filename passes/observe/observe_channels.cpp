@@ -59,8 +59,9 @@ bool observe_inputs(Model& model) {
 
 /// The observer of an output whose channels a later pass may multiply; null for others.
 Node* scalable_output(const Model& model, const Node* node) {
+  // An addend would have to have the factors as well.
   if (observed_layer(model, node) == nullptr || match::equalizable_layer(model, node) == nullptr ||
-      dimensions_of(model, node) == 0)
+      dimensions_of(model, node) == 0 || node->inputs().size() != 1)
     return nullptr;
   Node* output = match::observer_after(model, node);
   return output != nullptr && match::is_read_in_float(model, output) ? output : nullptr;

@@ -28,15 +28,15 @@ const kernels::KernelFault* fault_of(const Model& model, const PassContext& cont
 }  // namespace
 
 bool leave_faulty_layers(Model& model, const PassContext& context) {
-  const bool has_changed = change_nodes(
-      model, [&](const Node* node) { return fault_of(model, context, node) != nullptr; },
-      [&](Node* node) {
-        const kernels::KernelFault& fault = *fault_of(model, context, node);
-        compute_in_float(model, node, ir::Reason::KernelFault, fault.reason);
-        ir::NodeRecord& record = ir::record_for(model, node);
-        if (record.is_reported) record.decision.remedy = kernels::remedy_of(fault);
-      });
-  ir::eliminate_dead_code(*model.graph);
+  const bool has_changed = change_nodes(model, [&](Node* node) {
+    const kernels::KernelFault* fault = fault_of(model, context, node);
+    if (fault == nullptr) return false;
+    compute_in_float(model, node, ir::Reason::KernelFault, fault->reason);
+    ir::NodeRecord& record = ir::record_for(model, node);
+    if (record.is_reported) record.decision.remedy = kernels::remedy_of(*fault);
+    return true;
+  });
+  if (has_changed) ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }
 

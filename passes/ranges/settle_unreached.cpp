@@ -107,15 +107,22 @@ class Unreached {
            });
   }
 
-  /// Perhaps after observers.
+  /// Who reads a value, perhaps after observers and branches that return it.
   [[nodiscard]] static std::vector<const Node*> readers_of(const Value* value) {
     std::vector<const Node*> readers;
-    for (const Node* user : ir::users(value)) {
-      if (!ir::is_observer(user)) {
-        readers.push_back(user);
-        continue;
+    const auto add = [&](const Value* handed_on) {
+      std::ranges::copy(readers_of(handed_on), std::back_inserter(readers));
+    };
+    for (const torch::jit::Use& use : value->uses()) {
+      const Node* around = use.user->owningBlock()->owningNode();
+      if (ir::is_observer(use.user)) {
+        add(use.user->output());
+      } else if (use.user->kind() == c10::prim::Return && around != nullptr &&
+                 around->kind() == c10::prim::If) {
+        add(around->outputs()[use.offset]);
+      } else {
+        readers.push_back(use.user);
       }
-      std::ranges::copy(readers_of(user->output()), std::back_inserter(readers));
     }
     return readers;
   }
@@ -124,13 +131,13 @@ class Unreached {
   void leave_joined_ranges() {
     for (const Node* node : nodes_) {
       if (node->kind() != c10::prim::If || !ir::method_of(node).empty()) continue;
-      for (std::size_t i = 0; i < node->outputs().size(); ++i) {
-        const std::size_t before = unrounded_.size();
-        for (const Node* end : ends_of_branches(node, i)) {
-          if (was_not_left(end)) unrounded_.insert(end);
+      for (const Block* block : node->blocks()) {
+        for (std::size_t i = 0; i < node->outputs().size(); ++i) {
+          const Node* end = end_of_branch(block, i);
+          if (end == nullptr || !was_not_left(end)) continue;
+          unrounded_.insert(end);
+          for (const Node* reader : readers_of(node->outputs()[i])) note(reader, kReadsUnreached);
         }
-        if (unrounded_.size() == before) continue;
-        for (const Node* reader : readers_of(node->outputs()[i])) note(reader, kReadsUnreached);
       }
     }
   }
@@ -195,8 +202,8 @@ class Unreached {
     return is_observed(node) ? weighted_at(std::as_const(model_), node) : nullptr;
   }
 
-  /// Whether what is settled may change a node.
-  [[nodiscard]] bool is_settled(const Node* node) const {
+  /// Whether an observer of a node's place is this pass's to take away.
+  [[nodiscard]] bool may_settle(const Node* node) const {
     switch (where_) {
       case Settling::Forward:
         return true;
@@ -213,7 +220,7 @@ class Unreached {
     bool dropped = false;
     for (Node* node : nodes_) {
       if (!ir::is_observer(node)) continue;
-      const bool has_no_data = needs_data(node) && !saw(ir::observer_index(node)) && is_settled(node);
+      const bool has_no_data = needs_data(node) && !saw(ir::observer_index(node)) && may_settle(node);
       if (!has_no_data && !unrounded_.contains(node)) continue;
       bypass(node);
       dropped = true;
@@ -241,7 +248,9 @@ class Unreached {
   }
 
   void note(const Node* node, std::string text) {
-    if (Decision* decision = ir::decision_of(model_, node)) decision->notes.push_back(std::move(text));
+    Decision* decision = ir::decision_of(model_, node);
+    if (decision != nullptr && std::ranges::find(decision->notes, text) == decision->notes.end())
+      decision->notes.push_back(std::move(text));
   }
 
   /// Whether data reached another call of the same layer.
@@ -300,10 +309,10 @@ bool settle_unreached(Model& model, const PassContext& context) {
   const bool is_fx = context.options.recipe == Recipe::Fx;
   const bool settles =
       Unreached(model, context.target, is_fx ? Settling::BranchesOfForward : Settling::Forward).run();
-  const bool has_told = change_nodes(
+  const bool has_dropped_branch_observers = change_nodes(
       model, [&](const Node* node) { return is_branch_observer(model, node); },
       [](Node* node) { bypass(node); });
-  return settles || has_told;
+  return settles || has_dropped_branch_observers;
 }
 
 bool settle_unreached_methods(Model& model, const PassContext& context) {

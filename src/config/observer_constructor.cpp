@@ -56,7 +56,8 @@ constexpr ObserverConstructor kConstructors[]{
     {.name = observer_classes::kWeightEqualization,
      .dtype = ScalarType::QInt8,
      .arguments = kEqualizationArguments},
-    // tsq's own: ranges by their error, by a share of the values, by information; statistics of channels.
+    // tsq's own: ranges by their error, by a share of the values, by information; statistics of channels;
+    // whether data came.
     {.name = observer_classes::kMSE, .range = Calculated, .arguments = kHistogramArguments},
     {.name = observer_classes::kPercentile,
      .range = Calculated,
@@ -64,6 +65,7 @@ constexpr ObserverConstructor kConstructors[]{
     {.name = observer_classes::kEntropy, .range = Calculated, .arguments = kHistogramArguments},
     {.name = observer_classes::kInputProducts, .dtype = ScalarType::Float, .arguments = "ch_axis group_size"},
     {.name = observer_classes::kChannelStatistics, .dtype = ScalarType::Float, .arguments = "ch_axis"},
+    {.name = observer_classes::kBranch, .dtype = ScalarType::Float},
     {.name = observer_classes::kIdentity, .dtype = ScalarType::Float},
 };
 

@@ -269,12 +269,7 @@ bool ChannelFlow::visit_parts(Node* node, const Channels& whole) {
                                                              : std::nullopt;
   if (!axis || !whole.shape.empty()) return false;
   if (*axis != whole.axis) {
-    Channels part = whole;
-    if (unbinds) {
-      part.rank = whole.rank == 0 ? 0 : whole.rank - 1;
-      part.axis = *axis > whole.axis ? whole.axis + 1 : whole.axis;
-    }
-    alike_.emplace(node->output(), *of_new_sizes(part));
+    alike_.emplace(node->output(), *of_new_sizes(unbinds ? without_dim(whole, *axis) : whole));
     return true;
   }
   if (unbinds) return false;
@@ -302,6 +297,13 @@ bool ChannelFlow::visit_parts(Node* node, const Channels& whole) {
   }
   parts_.emplace(node->output(), std::move(parts));
   return true;
+}
+
+/// Without another dimension than the channels', counted from the last one.
+Channels ChannelFlow::without_dim(Channels channels, int64_t axis) {
+  channels.rank = channels.rank == 0 ? 0 : channels.rank - 1;
+  if (axis > channels.axis) ++channels.axis;
+  return channels;
 }
 
 /// With sizes that nothing else has.
@@ -350,17 +352,17 @@ std::optional<Channels> ChannelFlow::joined(Node* node) {
 std::optional<Channels> ChannelFlow::stacked(const Node* node) {
   const auto operands = tensors(node);
   const Channels* first = operands.empty() ? nullptr : of(operands.front());
-  if (first == nullptr || first->rank == 0) return std::nullopt;
+  if (first == nullptr || first->rank == 0 || !first->shape.empty()) return std::nullopt;
+  Channels result = *first;
+  ++result.rank;
+  const auto axis = from_end(whole_number(node, "dim"), result.rank);
+  if (!axis) return std::nullopt;
   for (const Value* operand : operands) {
     const Channels* other = of(operand);
     if (other == nullptr || other->rank != first->rank || !unite_all(*first, *other)) return std::nullopt;
   }
-  Channels result = *first;
-  ++result.rank;
-  const auto axis = from_end(whole_number(node, "dim"), result.rank);
-  if (!axis || !first->shape.empty()) return std::nullopt;
   // The new dimension lies behind the channels or in front of them.
-  result.axis = *axis >= first->axis ? first->axis - 1 : first->axis;
+  if (*axis >= first->axis) --result.axis;
   return of_new_sizes(result);
 }
 

@@ -29,8 +29,9 @@ struct Channels {
 
 /// Multiplying a layer's rows by factors and dividing the columns of those that read them by the same leaves
 /// a model what it was, if all that lies in between hands factors on: operators that move values or join them
-/// (cat, split, pixel_shuffle), for which f(k x) is k f(x) (relu, pools, resizing), and sums of values that
-/// have the same factors. What reads a value otherwise binds its channels: their factor is 1.
+/// (cat, split, select, views, pixel_shuffle), for which f(k x) is k f(x) (relu, pools, resizing), and sums
+/// of values that have the same factors, those of a layer that adds its second input among them. What reads a
+/// value otherwise binds its channels: their factor is 1.
 class ChannelFlow {
  public:
   /// The weight of a layer whose rows and columns may be scaled; null for other nodes.
@@ -73,6 +74,9 @@ class ChannelFlow {
   std::optional<Channels> permuted(const ir::Node* node, const Channels& x);
   Channels with_new_channel_size(Channels channels);
   std::optional<Channels> viewed(const ir::Node* node, const Channels& x);
+  std::optional<Channels> viewed_behind(const ir::Node* node, const Channels& x);
+  [[nodiscard]] static Channels without_dim(Channels channels, int64_t axis);
+  [[nodiscard]] bool moves_other_dims(const ir::Node* node, const Channels& x) const;
   [[nodiscard]] std::pair<const Channels*, int64_t> measured(const ir::Value* number) const;
   [[nodiscard]] std::optional<int64_t> count_of(const ir::Value* number) const;
   [[nodiscard]] bool is_size(const ir::Value* number, int size) const;

@@ -22,8 +22,10 @@ using ir::Value;
 namespace {
 
 std::string_view name_of(const Model& model, const Node* node) {
+  if (ir::is_module_call(node)) return ir::call_of(model, node).type.name;
+  if (node->kind() != c10::prim::CallFunction) return node->kind().toQualString();
   const std::vector<Symbol> targets = ir::targets(model, node);
-  return targets.empty() ? std::string_view(node->kind().toQualString()) : targets.front().name;
+  return targets.empty() ? std::string_view() : targets.front().name;
 }
 
 }  // namespace
@@ -36,9 +38,13 @@ std::optional<Channels> ChannelFlow::result_of(Node* node, const Channels& x) {
                               is_one_of(node, {"contiguous", "clone", "alias", "detach", "neg", "abs"});
   if (is_elementwise) return x;
   if (x.rank > 0 && is_one_of(node, {"transpose", "permute"})) return permuted(node, x);
-  if (x.rank > 0 && is_one_of(node, {"view", "reshape"})) return viewed(node, x);
+  if (x.rank > 0 && is_one_of(node, {"view", "reshape"})) {
+    const auto by_parts = viewed(node, x);
+    return by_parts ? by_parts : viewed_behind(node, x);
+  }
   if (!x.shape.empty()) return std::nullopt;
   if (is_one_of(node, {"channel_shuffle"})) return pixels(node, x);
+  if (is_one_of(node, {"flip", "roll"})) return moves_other_dims(node, x) ? std::optional(x) : std::nullopt;
   return of_new_sizes(resized(node, x));
 }
 
@@ -90,25 +96,13 @@ std::optional<Channels> ChannelFlow::resized(Node* node, const Channels& x) {
     return x.rank > 2 && position == 1 ? std::optional(x) : std::nullopt;
   if (is_one_of(node, {"mean", "sum", "amax", "amin"})) return without_last_dims(node, x);
   if (is_one_of(node, {"pixel_shuffle", "pixel_unshuffle"})) return pixels(node, x);
-  if (is_one_of(node, {"flip", "roll"})) {
-    const auto dims = numbers(node, "dims");
-    const auto moves_channels = [&](int64_t each) {
-      const auto axis = from_end(each, x.rank);
-      return !axis || *axis == x.axis;
-    };
-    return dims && !dims->empty() && std::ranges::none_of(*dims, moves_channels) ? std::optional(x)
-                                                                                 : std::nullopt;
-  }
   if (is_one_of(node, {"index_select", "repeat_interleave"})) {
     const auto axis = dim("dim");
     return axis && *axis != x.axis ? std::optional(x) : std::nullopt;
   }
   if (is_one_of(node, {"select"})) {
     const auto axis = dim("dim");
-    if (!axis || *axis == x.axis) return std::nullopt;
-    result.rank = x.rank == 0 ? 0 : x.rank - 1;
-    result.axis = *axis > x.axis ? x.axis + 1 : x.axis;
-    return result;
+    return axis && *axis != x.axis ? std::optional(without_dim(x, *axis)) : std::nullopt;
   }
 
   if (is_one_of(node, {"slice", "narrow"})) {
@@ -262,6 +256,24 @@ std::optional<int64_t> ChannelFlow::count_of(const Value* number) const {
   return counts_channels ? std::optional(static_cast<int64_t>(channels->keys.size())) : std::nullopt;
 }
 
+/// Views that leave the channels where they are, and divide what follows them in any way: view(b, c, h * w).
+std::optional<Channels> ChannelFlow::viewed_behind(const Node* node, const Channels& x) {
+  const Node* sizes = node->inputs().size() == 2 ? node->input(1)->node() : nullptr;
+  const auto before = static_cast<std::size_t>(x.rank + x.axis);
+  if (sizes == nullptr || sizes->kind() != c10::prim::ListConstruct || x.is_spread || !x.shape.empty() ||
+      sizes->inputs().size() <= before || count_of(sizes->input(before)) != std::ssize(x.keys))
+    return std::nullopt;
+  for (std::size_t i = 0; i < before; ++i) {
+    if (!is_size(sizes->input(i), x.sizes[i])) return std::nullopt;
+  }
+  Channels result = x;
+  result.rank = std::ssize(sizes->inputs());
+  result.axis = static_cast<int64_t>(before) - result.rank;
+  result.sizes.resize(before + 1);
+  while (std::ssize(result.sizes) < result.rank) result.sizes.push_back(next_size_++);
+  return result;
+}
+
 /// Views that take the channels' dimension apart or put it together, and those that flatten what follows the
 /// batch: view(b, 2, c / 2, h, w), view(b, -1).
 std::optional<Channels> ChannelFlow::viewed(const Node* node, const Channels& x) {
@@ -293,13 +305,6 @@ std::optional<Channels> ChannelFlow::viewed(const Node* node, const Channels& x)
     return result;
   }
   const auto count = static_cast<int64_t>(x.keys.size());
-  if (x.shape.empty() && length > before && !has_rest &&
-      count_of(elements[static_cast<std::size_t>(before)]) == count) {
-    // What follows the channels may be divided in any way.
-    result.sizes.resize(static_cast<std::size_t>(before) + 1);
-    while (std::ssize(result.sizes) < length) result.sizes.push_back(next_size_++);
-    return result;
-  }
   const int64_t parts = length - before - after;
   if (parts < 1) return std::nullopt;
   for (int64_t i = 0; i < after; ++i) {
@@ -324,6 +329,15 @@ std::optional<Channels> ChannelFlow::viewed(const Node* node, const Channels& x)
   result.sizes.insert(result.sizes.end(), x.sizes.end() - after, x.sizes.end());
   if (parts == 1) result.shape.clear();
   return result;
+}
+
+/// Whether an operator turns values around in dimensions that it names, and the channels' is none of them.
+bool ChannelFlow::moves_other_dims(const Node* node, const Channels& x) const {
+  const auto dims = numbers(node, "dims");
+  return dims && !dims->empty() && std::ranges::none_of(*dims, [&](int64_t each) {
+           const auto axis = from_end(each, x.rank);
+           return !axis || *axis == x.axis;
+         });
 }
 
 /// Whether a pad repeats values of the tensor, in its last `dims` dimensions at the most.

@@ -44,6 +44,7 @@ extern const ObserverKind reuse_input_observer;
 extern const ObserverKind identity_observer;
 extern const ObserverKind input_equalization_observer;
 extern const ObserverKind channel_statistics_observer;
+extern const ObserverKind branch_observer;
 extern const ObserverKind input_products_observer;
 extern const ObserverKind mse_observer;
 extern const ObserverKind percentile_observer;

@@ -18,7 +18,7 @@ namespace tsq {
 namespace {
 
 /// Every observer there is. A new one is a file of its own and a line here.
-const std::array<const ObserverKind*, 17> kKinds{
+const std::array kKinds{
     &min_max_observer,
     &moving_average_min_max_observer,
     &per_channel_min_max_observer,
@@ -32,6 +32,7 @@ const std::array<const ObserverKind*, 17> kKinds{
     &identity_observer,
     &input_equalization_observer,
     &channel_statistics_observer,
+    &branch_observer,
     &input_products_observer,
     &mse_observer,
     &percentile_observer,

@@ -170,7 +170,7 @@ Parts::Plan planned_parts(const ir::Model& prepared, std::span<const Sample> sam
   const auto is_products = [](std::string_view name) { return name == observer_classes::kInputProducts; };
   const auto finds_range = [&](std::string_view name) {
     return !is_products(name) && name != observer_classes::kChannelStatistics &&
-           name != observer_classes::kInputEqualization;
+           name != observer_classes::kBranch && name != observer_classes::kInputEqualization;
   };
   return {count(finds_range), count(is_products), samples.size()};
 }

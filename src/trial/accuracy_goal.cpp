@@ -161,12 +161,12 @@ class Search {
     kept_ = candidates_.all();
     if (++steps_ == kMostSteps) return true;
     approach(budget_);
+    if (!refused_.contains(kept_)) take_best_seen();
     // What does not even run when it is made anew lacks nothing that can be measured.
     for (int i = 0; i < kMostHalvings && refused_.contains(kept_); ++i) {
       budget_ /= 2;
       kept_ = within(*groups_, budget_);
     }
-    take_best_seen();
     return true;
   }
 

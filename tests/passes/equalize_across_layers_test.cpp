@@ -331,6 +331,16 @@ TEST(EqualizeAcrossLayers, ReachesAcrossFunctionsAsScriptingCallsThem) {
   }
 }
 
+TEST(EqualizeAcrossLayers, ReachesAcrossOperatorsOfTracedFiles) {
+  for (const std::string between : {"  y = torch.upsample_nearest2d(torch.relu(y), [18, 18])\n",
+                                    "  y = torch.reflection_pad2d(torch.relu(y), [1, 1, 1, 1])\n"}) {
+    Module model = with_between(between);
+    for (torch::jit::Node* node : model.get_method("forward").graph()->nodes()) node->setSourceRange({});
+    Equalized result = equalized(calibrated(model));
+    EXPECT_EQ(reported(result, "last"), "equalized with 'first'") << between;
+  }
+}
+
 TEST(EqualizeAcrossLayers, ALayerThatAddsHasTheFactorsOfWhatItAdds) {
   Module model = testing::user_module("Residual");
   const Module widths = separable(kReLU);
@@ -354,6 +364,27 @@ TEST(EqualizeAcrossLayers, ALayerThatAddsHasTheFactorsOfWhatItAdds) {
   for (const Sample& sample : images()) {
     EXPECT_TRUE(
         at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
+  }
+}
+
+TEST(EqualizeFloatValues, ALayerThatAddsIsNotMultipliedWithoutItsAddend) {
+  Module model = testing::user_module("Normed");
+  const Module widths = separable(kReLU);
+  model.register_module("first", widths.attr("first").toModule());
+  model.register_module("inner", testing::conv2d(kChannels, kChannels, 1));
+  model.register_module("last", widths.attr("last").toModule());
+  model.eval();
+  model.define(
+      "def forward(self, x):\n  y = torch.relu(self.first.forward(x))\n"
+      "  z = torch.group_norm(torch.relu(self.inner.forward(y) + y), 4)\n  return self.last.forward(z)\n");
+  Prepared prepared = prepare(model, best_qconfig_mapping("onednn"), backend_config("onednn"),
+                              {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest});
+  calibrate(prepared, images());
+  Module rounded = convert_to_reference(prepared, backend_config("onednn")).module();
+  for (const Sample& sample : images()) {
+    const at::Tensor wanted = model.forward(sample).toTensor();
+    EXPECT_LT((rounded.forward(sample).toTensor() - wanted).norm().item<double>(),
+              0.1 * wanted.norm().item<double>());
   }
 }
 

@@ -3,6 +3,7 @@
 /// The names of the observers' classes: PyTorch's, and tsq's own.
 namespace tsq::observer_classes {
 
+inline constexpr const char* kBranch = "BranchObserver";
 inline constexpr const char* kChannelStatistics = "ChannelStatisticsObserver";
 inline constexpr const char* kEntropy = "EntropyObserver";
 inline constexpr const char* kFixedQParams = "FixedQParamsObserver";

@@ -283,13 +283,63 @@ TEST_P(Branches, BranchesThatSamplesReachHaveOneRange) {
   EXPECT_GT(sqnr_of_second(model, lowered.module(), samples[0][0].toTensor()), 20);
 }
 
-TEST(BranchesOfFx, WhatABranchWithoutDataReturnsIsNotRoundedAsTheOthersResult) {
+TEST_P(Branches, AReachedBranchIsToldWhateverTheSizesOfItsValues) {
   const at::NoGradGuard no_grad;
-  const Module model = meeting_branches("self.c.forward(x)");
-  const auto samples = of_first_branch({16, 64});
-  const FxResult result = by_fx(model, samples);
-  EXPECT_GT(sqnr_of_second(model, result.module, samples[0][0].toTensor()), 25);
-  EXPECT_TRUE(has_note(result.decisions, "o", "a branch that no calibration sample reached"));
+  torch::manual_seed(5);
+  Module model = testing::user_module("Widths");
+  for (const char* name : {"a", "b", "o"}) model.register_module(name, testing::conv2d(4, 4, 1));
+  model.define(
+      "def forward(self, x, second: bool = False):\n  if second:\n    y = self.a.forward(x)\n"
+      "  else:\n    y = self.b.forward(x)\n  return self.o.forward(y)\n");
+  std::vector<Sample> samples;
+  for (const int64_t width : {8, 10, 12}) {
+    for (const bool second : {false, true}) samples.push_back({torch::randn({2, 4, 8, width}), second});
+  }
+  const Lowered lowered = convert(calibrated(model, samples, GetParam()), backend_config(GetParam()));
+  EXPECT_FALSE(has_note(lowered.report().decisions, "o", "a branch that no calibration sample reached"));
+  EXPECT_TRUE(std::ranges::all_of(lowered.report().decisions, &Decision::quantized));
+}
+
+TEST_P(Branches, EachArmOfAChainIsToldFromTheOthers) {
+  const at::NoGradGuard no_grad;
+  for (int64_t unreached = 0; unreached < 3; ++unreached) {
+    torch::manual_seed(5);
+    Module model = testing::user_module("Arms");
+    for (const char* name : {"a0", "a1", "a2", "o"}) model.register_module(name, testing::linear(64, 64));
+    model.attr("a" + std::to_string(unreached)).toModule().attr("weight").toTensor().mul_(8);
+    model.define(
+        "def forward(self, x, way: int):\n  if way == 0:\n    y = self.a0.forward(x)\n"
+        "  elif way == 1:\n    y = self.a1.forward(x)\n  else:\n    y = self.a2.forward(x)\n"
+        "  return self.o.forward(y)\n");
+    model.eval();
+    std::vector<Sample> samples;
+    for (int64_t i = 0; i < 8; ++i) {
+      if (i % 3 != unreached) samples.push_back({torch::randn({16, 64}), i % 3});
+    }
+    const Lowered lowered = convert(calibrated(model, samples, GetParam()), backend_config(GetParam()));
+    const Sample other{samples[0][0], unreached};
+    const at::Tensor wanted = Module(model).forward(other).toTensor();
+    const at::Tensor got = Module(lowered.module()).forward(other).toTensor();
+    EXPECT_GT(testing::sqnr(wanted, got), 25) << unreached;
+    EXPECT_TRUE(has_note(lowered.report().decisions, "o", "a branch that no calibration sample reached"))
+        << unreached;
+  }
+}
+
+TEST_P(Branches, WhatABranchOnlyHandsOnKeepsTheRangeOfTheResult) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  Module model = testing::user_module("Optional");
+  for (const char* name : {"a", "b", "o"}) model.register_module(name, testing::linear(64, 64));
+  model.define(
+      "def forward(self, x, second: bool = False):\n  y = self.a.forward(x)\n"
+      "  if second:\n    y = self.b.forward(y)\n  return self.o.forward(y)\n");
+  model.eval();
+  std::vector<Sample> samples = of_first_branch({16, 64});
+  for (Sample& sample : samples) sample[1] = true;
+  const Lowered lowered = convert(calibrated(model, samples, GetParam()), backend_config(GetParam()));
+  EXPECT_TRUE(std::ranges::all_of(lowered.report().decisions, &Decision::quantized));
+  EXPECT_GT(sqnr_of_second(model, lowered.module(), samples[0][0].toTensor()), 20);
 }
 
 TEST(BranchesOfEqualization, ALayerThatABranchChoosesIsEqualizedByWhatReachesIt) {
