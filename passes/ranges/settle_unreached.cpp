@@ -170,7 +170,11 @@ class Unreached {
   }
 
   [[nodiscard]] bool lacks_range(const Node* node) const {
-    return std::ranges::any_of(observers_of(node), [&](std::size_t index) { return !saw(index); });
+    const bool is_end = std::ranges::any_of(node->outputs(), [&](const Value* output) {
+      return std::ranges::any_of(
+          ir::users(output), [&](const Node* user) { return ir::is_observer(user) && was_not_left(user); });
+    });
+    return is_end || std::ranges::any_of(observers_of(node), [&](std::size_t index) { return !saw(index); });
   }
 
   [[nodiscard]] std::set<std::size_t> observers_of(const Node* node) const {

@@ -16,6 +16,13 @@ bool type_holds_tensor(const c10::TypePtr& type) {
   return std::any_of(type->containedTypes().begin(), type->containedTypes().end(), type_holds_tensor);
 }
 
+/// Whether it is a norm that updates statistics, unless its flag of training is constantly false.
+bool updates_statistics(const Node* node) {
+  const UpdatedStatistics updated = updated_statistics(node);
+  return !updated.inputs.empty() &&
+         (updated.trains == nullptr || torch::jit::constant_as<bool>(updated.trains).value_or(true));
+}
+
 bool is_pure(const Node* node) {
   if (is_module_call(node) || is_observer(node)) return true;
   switch (node->kind()) {
@@ -34,7 +41,7 @@ bool is_pure(const Node* node) {
     default:
       break;
   }
-  if (!node->blocks().empty() || node->kind() == c10::prim::SetAttr) return false;
+  if (!node->blocks().empty() || node->kind() == c10::prim::SetAttr || updates_statistics(node)) return false;
   const c10::FunctionSchema* schema = node->maybeSchema();
   return schema != nullptr && !schema->is_mutable() && node->kind().is_aten();
 }
@@ -184,8 +191,7 @@ bool writes_input(const Node* node, std::size_t index) {
                           : nullptr;
   if (alias != nullptr && alias->isWrite()) return true;
   const UpdatedStatistics updated = updated_statistics(node);
-  if (std::ranges::find(updated.inputs, index) == updated.inputs.end()) return false;
-  return updated.trains == nullptr || torch::jit::constant_as<bool>(updated.trains).value_or(true);
+  return std::ranges::find(updated.inputs, index) != updated.inputs.end() && updates_statistics(node);
 }
 
 std::unordered_set<std::string> written_attributes(const Model& model) {

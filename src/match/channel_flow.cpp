@@ -242,7 +242,8 @@ bool ChannelFlow::visit_list(Node* node) {
     channels_.emplace(node->outputs()[output], channels);
   };
   if (const auto found = alike_.find(node->input(0)); found != alike_.end()) {
-    for (std::size_t i = 0; i < node->outputs().size(); ++i) give(i, found->second);
+    // Parts may differ in the size of what was split.
+    for (std::size_t i = 0; i < node->outputs().size(); ++i) give(i, *of_new_sizes(found->second));
     return true;
   }
   const auto found = parts_.find(node->input(0));

@@ -408,6 +408,8 @@ TEST(EqualizeAcrossLayers, WhatIsAddedToOtherValuesOrReturnedIsLeftAlone) {
   for (const std::string body :
        {"  return self.of8.forward(a + torch.mean(x, [1, 2, 3], True))\n",
         "  return self.of8.forward(a + 1)\n", "  y = self.of8.forward(a)\n  return y + a[:, 0:4]\n",
+        "  b = torch.split(a, [6, 3], 2)\n  return self.of8.forward(b[0].reshape([-1, b[0].size(1), "
+        "b[1].size(2), b[1].size(3)]))\n",
         "  y = torch.cat([a, a], 1)\n  return self.of16.forward(y) + torch.softmax(y[:, 8:12], 1)\n"}) {
     const Module model = branches(body);
     Equalized result = equalized(calibrated(model));

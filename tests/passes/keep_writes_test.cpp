@@ -210,6 +210,17 @@ TEST(KeepWrites, ANormThatTrainsWritesItsStatistics) {
   FileCheck().check_not("aten::alias")->run(*captured(reads_mean("False")).graph);
 }
 
+TEST(KeepWrites, ANormThatTrainsStaysWhereNothingReadsItsResult) {
+  Module model = reads_mean("True");
+  model.define(
+      "def other(self, x):\n  y = self.first.forward(x)\n"
+      "  z = torch.batch_norm(y, None, None, self.mean, self.variance, True, 0.3, 1e-5, False)\n"
+      "  return torch.relu(y - self.mean)\n");
+  const auto graph = model.get_method("other").graph();
+  ir::eliminate_dead_code(*graph);
+  FileCheck().check("aten::batch_norm")->run(*graph);
+}
+
 TEST(KeepWrites, LayersBesideTheWriteAreQuantized) {
   const Module model = two_layers(
       "def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
