@@ -18,6 +18,7 @@
 #include "ir/methods.h"
 #include "observers/observer_module.h"
 #include "operators/traits.h"
+#include "passes/context/branch_observers.h"
 #include "passes/context/nodes.h"
 #include "passes/ranges/calls_of_layer.h"
 
@@ -349,7 +350,7 @@ bool take_ranges_of_same_values(Model& model, const std::function<bool(const Nod
   std::vector<Node*> unseen;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_observer(node)) continue;
-    const bool saw = saw_data(ir::observer_of(model, node).module.value());
+    const bool saw = saw_data(ir::observer_of(model, node).module.value()) && !was_not_left(model, node);
     if (saw || is_wanted(node)) (saw ? seen : unseen).push_back(node);
   }
   if (seen.empty() || unseen.empty()) return false;

@@ -99,14 +99,6 @@ class Unreached {
     return has_own;
   }
 
-  /// Whether no sample came to the end of a branch, whose range is that of others then.
-  [[nodiscard]] bool was_not_left(const Node* end) const {
-    return saw(ir::observer_index(end)) &&
-           std::ranges::any_of(ir::users(end->output()), [&](const Node* user) {
-             return is_branch_observer(model_, user) && !saw(ir::observer_index(user));
-           });
-  }
-
   /// Who reads a value, perhaps after observers and branches that return it.
   [[nodiscard]] static std::vector<const Node*> readers_of(const Value* value) {
     std::vector<const Node*> readers;
@@ -134,7 +126,7 @@ class Unreached {
       for (const Block* block : node->blocks()) {
         for (std::size_t i = 0; i < node->outputs().size(); ++i) {
           const Node* end = end_of_branch(block, i);
-          if (end == nullptr || !was_not_left(end)) continue;
+          if (end == nullptr || !was_not_left(model_, end)) continue;
           unrounded_.insert(end);
           for (const Node* reader : readers_of(node->outputs()[i])) note(reader, kReadsUnreached);
         }
@@ -171,8 +163,9 @@ class Unreached {
 
   [[nodiscard]] bool lacks_range(const Node* node) const {
     const bool is_end = std::ranges::any_of(node->outputs(), [&](const Value* output) {
-      return std::ranges::any_of(
-          ir::users(output), [&](const Node* user) { return ir::is_observer(user) && was_not_left(user); });
+      return std::ranges::any_of(ir::users(output), [&](const Node* user) {
+        return ir::is_observer(user) && was_not_left(model_, user);
+      });
     });
     return is_end || std::ranges::any_of(observers_of(node), [&](std::size_t index) { return !saw(index); });
   }

@@ -214,5 +214,68 @@ TEST(Finish, OnlyWhatMakesAFileLargerStaysFloat) {
     EXPECT_TRUE(decision.layer != "good" || decision.quantized);
 }
 
+/// Most of the file is a table of words; two layers follow.
+Module words_and_layers() {
+  torch::manual_seed(5);
+  Module words("__torch__.torch.nn.modules.sparse.Embedding");
+  words.register_parameter("weight", torch::randn({2000, 64}), false);
+  words.define("def forward(self, x):\n  return torch.embedding(self.weight, x)\n");
+  Module model = testing::user_module("Words");
+  model.register_module("words", words);
+  model.register_module("first", testing::linear(64, 64));
+  model.register_module("second", testing::linear(64, 64));
+  model.define(
+      "def forward(self, x):\n  y = self.words.forward(x).mean(1)\n"
+      "  return self.second.forward(torch.relu(self.first.forward(y)))\n");
+  model.eval();
+  return model;
+}
+
+bool has_int8_layers(const Module& model) {
+  const auto nodes = model.get_method("forward").graph()->nodes();
+  return std::ranges::any_of(nodes, [](const torch::jit::Node* node) {
+    return std::string_view(node->kind().toQualString()).starts_with("quantized::linear");
+  });
+}
+
+TEST(Finish, ATableOfWordsStaysInt8WhereTheLayersAfterItAreSlower) {
+  const Module model = words_and_layers();
+  std::ostringstream file;
+  model.save(file);
+  const BackendConfig backend = backend_config("x86");
+  const QConfigMapping mapping = best_qconfig_mapping("x86");
+  std::vector<Sample> data;
+  for (int i = 0; i < 4; ++i) data.push_back({torch::randint(0, 2000, {4, 6})});
+  const LoweringOptions lowering;
+  FinishTask task{.model = model,
+                  .model_bytes = file.str().size(),
+                  .backend = backend,
+                  .mapping = mapping,
+                  .lowering = lowering,
+                  .calibrated =
+                      [&](const QConfigMapping& wanted) {
+                        Prepared prepared = prepare(model, wanted, backend, {.recipe = Recipe::Best});
+                        calibrate(prepared, data);
+                        return prepared;
+                      },
+                  .samples = data,
+                  .times = true,
+                  .timer =
+                      [](const Sample&, const Module& one, const Module& other, const LatencyOptions&) {
+                        const auto time = [](const Module& each) {
+                          return has_int8_layers(each) ? 3.0 : 1.0;
+                        };
+                        return comparison(time(one) / time(other));
+                      },
+                  .leaves_what_does_not_pay = true};
+  task.effort = Effort::High;  // no stopwatch ends the search
+  const Finished done = detail::finish(task);
+  ASSERT_FALSE(done.is_float_model);
+  EXPECT_FALSE(has_int8_layers(done.module));
+  EXPECT_LT(done.trial.bytes, file.str().size() / 2);
+  ASSERT_EQ(done.left_float.size(), 1U);
+  EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Slower);
+}
+
 }  // namespace
 }  // namespace tsq

@@ -283,6 +283,16 @@ TEST_P(Branches, BranchesThatSamplesReachHaveOneRange) {
   EXPECT_GT(sqnr_of_second(model, lowered.module(), samples[0][0].toTensor()), 20);
 }
 
+TEST_P(Branches, AMethodDoesNotTakeTheRangeOfABranchWithoutData) {
+  const at::NoGradGuard no_grad;
+  Module model = meeting_branches("self.c.forward(x)");
+  model.define("def other(self, x):\n  return self.o.forward(self.c.forward(x))\n");
+  const auto samples = of_first_branch({16, 64});
+  const Lowered lowered = convert(calibrated(model, samples, GetParam()), backend_config(GetParam()));
+  const auto other = [&](const Module& each) { return each.get_method("other")({samples[0][0]}).toTensor(); };
+  EXPECT_GT(testing::sqnr(other(model), other(lowered.module())), 20);
+}
+
 TEST_P(Branches, AReachedBranchIsToldWhateverTheSizesOfItsValues) {
   const at::NoGradGuard no_grad;
   torch::manual_seed(5);
