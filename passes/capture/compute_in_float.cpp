@@ -80,9 +80,8 @@ void compute_graph_in_float(ir::Model& model, ir::Graph& graph, const Dtypes& re
 }  // namespace
 
 bool compute_in_float(ir::Model& model, const PassContext& /*context*/) {
-  const Dtypes replaced = dtypes_of_layers(model);
+  const auto [replaced, told] = dtypes_of_layers(model);
   if (replaced.empty()) return false;
-  const Dtypes told = dtypes_told_by_layers(model);
   FloatTensors tensors(replaced);
   // Dtypes of values are told by the parameters as they are in the model.
   for (const auto& graph : graphs_of(model)) compute_graph_in_float(model, *graph, replaced, told, tensors);

@@ -362,7 +362,7 @@ std::optional<Channels> ChannelFlow::stacked(const Node* node) {
     const Channels* other = of(operand);
     if (other == nullptr || other->rank != first->rank || !unite_all(*first, *other)) return std::nullopt;
   }
-  // The new dimension lies behind the channels or in front of them.
+  // The new dimension lies after the channels or in front of them.
   if (*axis >= first->axis) --result.axis;
   return of_new_sizes(result);
 }

@@ -74,7 +74,7 @@ class ChannelFlow {
   std::optional<Channels> permuted(const ir::Node* node, const Channels& x);
   Channels with_new_channel_size(Channels channels);
   std::optional<Channels> viewed(const ir::Node* node, const Channels& x);
-  std::optional<Channels> viewed_behind(const ir::Node* node, const Channels& x);
+  std::optional<Channels> viewed_after(const ir::Node* node, const Channels& x);
   [[nodiscard]] static Channels without_dim(Channels channels, int64_t axis);
   [[nodiscard]] bool moves_other_dims(const ir::Node* node, const Channels& x) const;
   [[nodiscard]] std::pair<const Channels*, int64_t> measured(const ir::Value* number) const;

@@ -40,7 +40,7 @@ std::optional<Channels> ChannelFlow::result_of(Node* node, const Channels& x) {
   if (x.rank > 0 && is_one_of(node, {"transpose", "permute"})) return permuted(node, x);
   if (x.rank > 0 && is_one_of(node, {"view", "reshape"})) {
     const auto by_parts = viewed(node, x);
-    return by_parts ? by_parts : viewed_behind(node, x);
+    return by_parts ? by_parts : viewed_after(node, x);
   }
   if (!x.shape.empty()) return std::nullopt;
   if (is_one_of(node, {"channel_shuffle"})) return pixels(node, x);
@@ -257,7 +257,7 @@ std::optional<int64_t> ChannelFlow::count_of(const Value* number) const {
 }
 
 /// Views that leave the channels where they are, and divide what follows them in any way: view(b, c, h * w).
-std::optional<Channels> ChannelFlow::viewed_behind(const Node* node, const Channels& x) {
+std::optional<Channels> ChannelFlow::viewed_after(const Node* node, const Channels& x) {
   const Node* sizes = node->inputs().size() == 2 ? node->input(1)->node() : nullptr;
   const auto before = static_cast<std::size_t>(x.rank + x.axis);
   if (sizes == nullptr || sizes->kind() != c10::prim::ListConstruct || x.is_spread || !x.shape.empty() ||
@@ -304,12 +304,12 @@ std::optional<Channels> ChannelFlow::viewed(const Node* node, const Channels& x)
     result.sizes.back() = next_size_++;
     return result;
   }
-  const auto count = static_cast<int64_t>(x.keys.size());
   const int64_t parts = length - before - after;
   if (parts < 1) return std::nullopt;
   for (int64_t i = 0; i < after; ++i) {
     if (!keeps(length - after + i, x.rank - after + i)) return std::nullopt;
   }
+  const auto count = static_cast<int64_t>(x.keys.size());
   int64_t product = 1;
   std::optional<std::size_t> rest;
   for (int64_t i = before; i < before + parts; ++i) {

@@ -88,6 +88,16 @@ std::string reported(const Equalized& result, const std::string& path) {
   return testing::reported_equalization(result.of.model, path);
 }
 
+/// Factors change nothing in float.
+void expect_same_in_float(Module& model, const Equalized& result, double tolerance, const std::string& what) {
+  Module module = torchscript::emit(result.of.model);
+  for (const Sample& sample : images()) {
+    EXPECT_TRUE(
+        at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, tolerance))
+        << what;
+  }
+}
+
 TEST(EqualizeAcrossLayers, ChangesNothingInFloat) {
   for (const std::string& forward : {kReLU, kNothingBetween}) {
     Module model = separable(forward);
@@ -95,12 +105,7 @@ TEST(EqualizeAcrossLayers, ChangesNothingInFloat) {
     Equalized result = equalized(prepared);
     EXPECT_TRUE(result.has_changed);
     EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
-    Module module = torchscript::emit(result.of.model);
-    for (const Sample& sample : images()) {
-      EXPECT_TRUE(
-          at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-5))
-          << forward;
-    }
+    expect_same_in_float(model, result, 1e-5, forward);
   }
 }
 
@@ -235,11 +240,7 @@ void expect_equalized(const Between& between) {
   Equalized result = equalized(calibrated(model));
   EXPECT_EQ(reported(result, between.reader), between.reported) << between.body;
   EXPECT_GT(factors(model, result, "a").max().item<double>(), 2) << between.body;
-  Module module = torchscript::emit(result.of.model);
-  for (const Sample& sample : images()) {
-    EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4))
-        << between.body;
-  }
+  expect_same_in_float(model, result, 1e-4, between.body);
 }
 
 TEST(EqualizeAcrossLayers, ReachesAcrossWhatMovesValues) {
@@ -341,34 +342,9 @@ TEST(EqualizeAcrossLayers, ReachesAcrossOperatorsOfTracedFiles) {
   }
 }
 
-TEST(EqualizeAcrossLayers, ALayerThatAddsHasTheFactorsOfWhatItAdds) {
+/// A layer that adds what it reads, which onednn fuses; `between` makes of the sum, z, what `last` reads.
+Module residual(const std::string& between) {
   Module model = testing::user_module("Residual");
-  const Module widths = separable(kReLU);
-  model.register_module("first", widths.attr("first").toModule());
-  Module inner = testing::conv2d(kChannels, kChannels, 1);
-  model.register_module("inner", inner);
-  model.register_module("last", widths.attr("last").toModule());
-  model.eval();
-  model.define(
-      "def forward(self, x):\n  y = torch.relu(self.first.forward(x))\n"
-      "  return self.last.forward(torch.relu(self.inner.forward(y) + y))\n");
-  Prepared prepared = prepare(model, best_qconfig_mapping("onednn"), backend_config("onednn"),
-                              {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest});
-  calibrate(prepared, images());
-  Equalized result = equalized(prepared);
-  EXPECT_EQ(testing::call_of_layer(result.of.model, "inner").type.name,
-            "torch.ao.nn.intrinsic.ConvAddReLU2d");
-  EXPECT_EQ(reported(result, "last"), "equalized with 'first', 'inner'");
-  EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
-  Module module = torchscript::emit(result.of.model);
-  for (const Sample& sample : images()) {
-    EXPECT_TRUE(
-        at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
-  }
-}
-
-TEST(EqualizeFloatValues, ALayerThatAddsIsNotMultipliedWithoutItsAddend) {
-  Module model = testing::user_module("Normed");
   const Module widths = separable(kReLU);
   model.register_module("first", widths.attr("first").toModule());
   model.register_module("inner", testing::conv2d(kChannels, kChannels, 1));
@@ -376,11 +352,31 @@ TEST(EqualizeFloatValues, ALayerThatAddsIsNotMultipliedWithoutItsAddend) {
   model.eval();
   model.define(
       "def forward(self, x):\n  y = torch.relu(self.first.forward(x))\n"
-      "  z = torch.group_norm(torch.relu(self.inner.forward(y) + y), 4)\n  return self.last.forward(z)\n");
+      "  z = torch.relu(self.inner.forward(y) + y)\n" +
+      between + "  return self.last.forward(z)\n");
+  return model;
+}
+
+Prepared calibrated_on_onednn(const Module& model) {
   Prepared prepared = prepare(model, best_qconfig_mapping("onednn"), backend_config("onednn"),
                               {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest});
   calibrate(prepared, images());
-  Module rounded = convert_to_reference(prepared, backend_config("onednn")).module();
+  return prepared;
+}
+
+TEST(EqualizeAcrossLayers, ALayerThatAddsHasTheFactorsOfWhatItAdds) {
+  Module model = residual("");
+  Equalized result = equalized(calibrated_on_onednn(model));
+  EXPECT_EQ(testing::call_of_layer(result.of.model, "inner").type.name,
+            "torch.ao.nn.intrinsic.ConvAddReLU2d");
+  EXPECT_EQ(reported(result, "last"), "equalized with 'first', 'inner'");
+  EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
+  expect_same_in_float(model, result, 1e-4, "residual");
+}
+
+TEST(EqualizeFloatValues, ALayerThatAddsIsNotMultipliedWithoutItsAddend) {
+  Module model = residual("  z = torch.group_norm(z, 4)\n");
+  Module rounded = convert_to_reference(calibrated_on_onednn(model), backend_config("onednn")).module();
   for (const Sample& sample : images()) {
     const at::Tensor wanted = model.forward(sample).toTensor();
     EXPECT_LT((rounded.forward(sample).toTensor() - wanted).norm().item<double>(),

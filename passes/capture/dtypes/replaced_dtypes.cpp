@@ -81,14 +81,8 @@ bool takes_dtype_of_value(const Model& model, const Node* cast) {
   return !lasting_tensor(model, giver).defined();
 }
 
-/// In which dtypes layers have their parameters.
-struct FoundDtypes {
-  Dtypes all{};
-  Dtypes told{};  ///< not by parameters that are cast to the dtype of another value
-};
-
 /// The dtype of a parameter, also where it is cast each time that the model runs, as autocast does.
-void add_parameter(const Model& model, const Value* value, FoundDtypes& found) {
+void add_parameter(const Model& model, const Value* value, LayerDtypes& found) {
   std::optional<ScalarType> dtype;
   bool is_of_other = false;  // the cast that comes last decides
   while (!lasting_tensor(model, value).defined() && !value->node()->inputs().empty() &&
@@ -105,8 +99,10 @@ void add_parameter(const Model& model, const Value* value, FoundDtypes& found) {
   if (!is_of_other) found.told.insert(*dtype);
 }
 
-FoundDtypes found_dtypes(const Model& model) {
-  FoundDtypes found;
+}  // namespace
+
+LayerDtypes dtypes_of_layers(const Model& model) {
+  LayerDtypes found;
   Dtypes of_modules;
   for (const auto& graph : graphs_of(model)) {
     for (const Node* node : ir::nodes_in_order(*graph)) {
@@ -121,11 +117,6 @@ FoundDtypes found_dtypes(const Model& model) {
   found.told.insert(of_modules.begin(), of_modules.end());
   return found;
 }
-
-}  // namespace
-
-Dtypes dtypes_of_layers(const Model& model) { return found_dtypes(model).all; }
-Dtypes dtypes_told_by_layers(const Model& model) { return found_dtypes(model).told; }
 
 ScalarType replacement(const Dtypes& replaced, ScalarType dtype) {
   if (replaced.contains(dtype)) return ScalarType::Float;

@@ -14,11 +14,14 @@ namespace tsq::passes {
 
 using Dtypes = std::set<c10::ScalarType>;
 
-/// The dtypes other than float in which layers have their parameters.
-[[nodiscard]] Dtypes dtypes_of_layers(const ir::Model& model);
-/// Those of them in which layers compute, whatever the model is given. A layer whose parameters are all cast
-/// to the dtype of another value computes in that value's.
-[[nodiscard]] Dtypes dtypes_told_by_layers(const ir::Model& model);
+/// The dtypes other than float of layers' parameters.
+struct LayerDtypes {
+  Dtypes all{};
+  /// In which layers compute, whatever the model is given. A layer whose parameters are all cast to the dtype
+  /// of another value computes in that value's.
+  Dtypes told{};
+};
+[[nodiscard]] LayerDtypes dtypes_of_layers(const ir::Model& model);
 /// The dtype in whose place another one is used; the dtype itself where it stays.
 [[nodiscard]] c10::ScalarType replacement(const Dtypes& replaced, c10::ScalarType dtype);
 /// "bfloat16 and float64"
