@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "base/figures.h"
 #include "base/text.h"
 
 namespace tsq {
@@ -62,6 +63,9 @@ class RepeatedKey {
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, std::string_view what) {
+  if (text.size() > kLongestJson)
+    throw Error(ErrorCode::BadConfig, fmt::format("{} has {}, and no more than {} are read", what,
+                                                  readable_size(text.size()), readable_size(kLongestJson)));
   RepeatedKey repeated(what);
   nlohmann::json parsed;
   try {
@@ -69,6 +73,9 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
   } catch (const nlohmann::json::parse_error& error) {
     throw Error(ErrorCode::BadConfig, fmt::format("{} is not JSON: {}: {}", what,
                                                   line_and_column(text, error.byte), reason_of(error)));
+  } catch (const nlohmann::json::out_of_range&) {
+    throw Error(ErrorCode::BadConfig, fmt::format("{} has a number that is larger than any double", what),
+                "write a smaller number");
   }
   if (repeated.found())
     throw Error(ErrorCode::BadConfig,

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <tsq/error.h>
+#include <tsq/parse_json.h>
 #include <tsq/quantize.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -20,9 +22,12 @@
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/engine_packing.h"
+#include "base/figures.h"
 #include "base/known_engines.h"
 #include "base/libtorch_error.h"
 #include "base/pending_file.h"
+#include "io/attribute_types.h"
+#include "io/checked_archive.h"
 #include "io/devices.h"
 #include "io/file_kind.h"
 #include "io/libraries.h"
@@ -41,9 +46,10 @@ void check_readable(const std::string& path) {
   if (std::filesystem::is_directory(status))
     throw Error(ErrorCode::BadModel, fmt::format("'{}' is a directory, not a model file", path),
                 "give the .pt file");
-  if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, code) == 0) {
+  if (!std::filesystem::is_regular_file(status))
+    throw Error(ErrorCode::BadModel, fmt::format("'{}' is not a regular file", path), "give the .pt file");
+  if (std::filesystem::file_size(path, code) == 0)
     throw Error(ErrorCode::BadModel, fmt::format("model file '{}' is empty", path), "export the model again");
-  }
   if (::access(path.c_str(), R_OK) != 0)
     throw Error(ErrorCode::BadModel,
                 fmt::format("model file '{}' cannot be read: {}", path, std::strerror(errno)),
@@ -124,9 +130,57 @@ Error not_torchscript(const std::string& path, const std::exception& exception) 
       "give a file of torch.jit.save; torch.save of a module or of weights writes another kind of file");
 }
 
+constexpr const char* kWriteAgain = "write the file again with the tsq that made it";
+
+/// The text of tsq's own record; none in files of other programs.
+std::optional<std::string> metadata_in(const std::string& path,
+                                       caffe2::serialize::PyTorchStreamReader& reader) {
+  const std::string record = std::string("extra/") + kMetadataFile;
+  if (!reader.hasRecord(record)) return std::nullopt;
+  if (const std::size_t size = reader.getRecordSize(record); size > kLongestJson) {
+    throw Error(ErrorCode::BadModel,
+                fmt::format("'{}': its record '{}' has {}, and no more than {} are read", path, kMetadataFile,
+                            readable_size(size), readable_size(kLongestJson)),
+                kWriteAgain);
+  }
+  const auto [data, size] = reader.getRecord(record);
+  return std::string(static_cast<const char*>(data.get()), size);
+}
+
+/// The members that tsq reads by their type.
+void check_metadata(const std::string& path, const nlohmann::json& metadata) {
+  using Type = nlohmann::json::value_t;
+  constexpr std::array<std::pair<const char*, Type>, 17> kMembers{{{"tsq", Type::string},
+                                                                   {"torch", Type::string},
+                                                                   {"stage", Type::string},
+                                                                   {"mode", Type::string},
+                                                                   {"recipe", Type::string},
+                                                                   {"backend", Type::string},
+                                                                   {"engine", Type::string},
+                                                                   {"target", Type::string},
+                                                                   {"target_cpu", Type::string},
+                                                                   {"weight_rounding", Type::string},
+                                                                   {"effort", Type::string},
+                                                                   {"float_dtype", Type::string},
+                                                                   {"libraries", Type::array},
+                                                                   {"kept_float", Type::object},
+                                                                   {"training", Type::boolean},
+                                                                   {"python_source", Type::boolean},
+                                                                   {"preserved_attributes", Type::array}}};
+  const auto fail = [&](const std::string& problem) {
+    throw Error(ErrorCode::BadModel, fmt::format("'{}': its record '{}' {}", path, kMetadataFile, problem),
+                kWriteAgain);
+  };
+  if (!metadata.is_object()) fail("holds no object");
+  for (const auto& [key, type] : kMembers) {
+    if (metadata.contains(key) && metadata[key].type() != type)
+      fail(fmt::format("has a {} as '{}'", metadata[key].type_name(), key));
+  }
+}
+
 /// The engine that a quantized file's weights are packed for while it is loaded.
 std::optional<at::QEngine> engine_in(const nlohmann::json& metadata) {
-  if (!metadata.is_object() || metadata.value("stage", "") != "quantized") return std::nullopt;
+  if (metadata.is_null() || metadata.value("stage", "") != "quantized") return std::nullopt;
   const std::string name = metadata.value("engine", "");
   return name.empty() || name == kNoEngine ? std::nullopt : std::optional(engine_from_name(name));
 }
@@ -172,18 +226,29 @@ ExtraFiles read_extra_files(const std::string& path) {
 
 nlohmann::json read_metadata(const std::string& path) {
   check_readable(path);
+  std::optional<std::string> text;
   try {
     caffe2::serialize::PyTorchStreamReader reader(path);
-    const std::string record = std::string("extra/") + kMetadataFile;
-    if (!reader.hasRecord(record)) return nullptr;
-    const auto [data, size] = reader.getRecord(record);
-    return nlohmann::json::parse(std::string(static_cast<const char*>(data.get()), size));
+    text = metadata_in(path, reader);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     throw not_torchscript(path, error);
   }
+  if (!text) return nullptr;
+  nlohmann::json metadata;
+  try {
+    metadata = parse_json(*text, fmt::format("'{}': its record '{}'", path, kMetadataFile));
+  } catch (const Error& error) {
+    throw Error(ErrorCode::BadModel, error.problem(), kWriteAgain);
+  }
+  check_metadata(path, metadata);
+  return metadata;
 }
 
 torch::jit::Module load(const std::string& path) {
+  check_readable(path);
+  io::check_archive(path, ErrorCode::BadModel);
   const nlohmann::json metadata = read_metadata(path);
   const std::optional<at::QEngine> engine = engine_in(metadata);
   // A file of another tool may hold weights to pack, too: for the engine in use.
@@ -191,6 +256,7 @@ torch::jit::Module load(const std::string& path) {
   try {
     io::load_runtime_for(path);
     torch::jit::Module module = torch::jit::load(path, at::kCPU);
+    io::check_attributes(path, module);
     if (!metadata.is_null() && module.hasattr(io::kMetadataAttribute))
       module.setattr(io::kMetadataAttribute, metadata.dump());
     io::move_to_cpu(module);

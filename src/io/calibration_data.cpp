@@ -14,6 +14,7 @@
 #include "base/entries.h"
 #include "base/libtorch_error.h"
 #include "base/mapped.h"
+#include "io/checked_archive.h"
 #include "io/empty_tensors.h"
 #include "io/numpy_file.h"
 #include "torchscript/float_model.h"
@@ -173,6 +174,7 @@ RawSamples samples_of(const at::IValue& root, const std::string& path) {
 }
 
 at::IValue read_pickle(const std::string& path) {
+  io::check_archive(path, ErrorCode::BadData);
   try {
     caffe2::serialize::PyTorchStreamReader reader(path);
     if (reader.hasRecord("constants.pkl")) {
@@ -240,15 +242,10 @@ void check_readable_data(const std::string& path) {
   if (std::filesystem::file_size(path, code) == 0) refuse(fmt::format("data file '{}' is empty", path));
 }
 
-bool is_zip(const std::string& path) {
-  std::string start(2, '\0');
-  return std::ifstream(path, std::ios::binary).read(start.data(), 2) && start == "PK";
-}
-
 RawSamples read_samples(const std::string& path) {
   check_readable_data(path);
   if (io::is_npy(path)) return cut({{"arr_0", io::read_npy(path)}}, path);
-  if (!is_zip(path)) {
+  if (!io::is_zip(path)) {
     refuse(fmt::format("'{}' is neither a torch.save archive nor .npy nor .npz", path),
            "write it with torch.save of torch 1.6 or later, torch::pickle_save or numpy.save");
   }

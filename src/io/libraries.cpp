@@ -13,6 +13,10 @@ namespace tsq {
 
 void load_library(const std::string& path) {
   std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular)
+    throw Error(ErrorCode::BadConfig, fmt::format("the library '{}' is not a regular file", path),
+                "name a shared library");
   // The loader looks for names without a folder in the system's folders alone.
   const std::string file =
       std::filesystem::exists(path, error) ? std::filesystem::absolute(path, error).string() : path;

@@ -147,12 +147,12 @@ std::string fingerprint_of_loaded(const Module& module, std::string_view without
   return Fingerprint(without, parameters_only).of(module);
 }
 
-std::string fingerprint_when_loaded(const Module& module, std::string_view without, bool parameters_only) {
+Module as_loaded(const Module& module) {
   std::stringstream archive;
   module.save(archive);
   Module loaded = torch::jit::load(archive, at::kCPU);
   io::move_to_cpu(loaded);  // as load does with the file
-  return fingerprint_of_loaded(loaded, without, parameters_only);
+  return loaded;
 }
 
 }  // namespace tsq::detail

@@ -15,8 +15,7 @@ namespace tsq::detail {
 std::string fingerprint_of_loaded(const torch::jit::Module& module, std::string_view without,
                                   bool parameters_only = false);
 
-/// The same of a module that is to be saved: it is saved to memory and loaded again.
-std::string fingerprint_when_loaded(const torch::jit::Module& module, std::string_view without,
-                                    bool parameters_only = false);
+/// A module as it will be once it was saved and loaded again.
+torch::jit::Module as_loaded(const torch::jit::Module& module);
 
 }  // namespace tsq::detail

@@ -30,7 +30,7 @@ namespace detail {
 namespace {
 
 /// Of prepared and reference files: raised when older ones cannot be read any more.
-constexpr int kLayout = 2;
+constexpr int kLayout = 3;
 
 /// Types have QConfigs, and every one of them leaves activations in float.
 bool is_weight_only(const QConfigMapping& mapping) {
@@ -196,16 +196,26 @@ Module with_continuation(Module module, const Module& continuation) {
   return module;
 }
 
-/// What a file holds, to be compared with it when it is loaded.
+/// What a file holds, to be compared with it when it is loaded: the module, the float model, and what else is
+/// known of it.
+std::string content_of(const Module& module, const Module& continuation, bool parameters_only) {
+  return detail::fingerprint_of_loaded(module, kContinuation, parameters_only) +
+         detail::fingerprint_of_loaded(continuation.attr(kFloatModel).toModule(), "") +
+         detail::fingerprint_of_loaded(continuation, kContent);
+}
+
+/// `module` has the continuation.
 void set_content(Module& continuation, const Module& module, bool parameters_only) {
+  const Module loaded = detail::as_loaded(module);
+  const Module loaded_continuation = loaded.attr(kContinuation).toTupleRef().elements().at(0).toModule();
   continuation.register_attribute(kContent, c10::StringType::get(),
-                                  detail::fingerprint_when_loaded(module, kContinuation, parameters_only));
+                                  content_of(loaded, loaded_continuation, parameters_only));
 }
 
 /// How a file that tsq wrote differs from it, where its continuation knows of nothing.
 void check_content(const std::string& path, const Module& module, const Module& continuation,
                    bool parameters_only) {
-  const std::string content = detail::fingerprint_of_loaded(module, kContinuation, parameters_only);
+  const std::string content = content_of(module, continuation, parameters_only);
   if (continuation.attr(kContent).toStringRef() == content) return;
   throw Error(
       ErrorCode::BadModel,
@@ -384,10 +394,11 @@ void Prepared::save(const std::string& path, const ExtraFiles& extra_files) cons
   const at::NoGradGuard no_grad;
   Stage stage = *stage_;
   detail::take_measured(stage.model, *stage_);
-  const Module module = detail::module_of(stage);
+  Module module = detail::module_of(stage);
   Module continuation = continuation_module(stage, configuration);
+  module = with_continuation(std::move(module), continuation);
   set_content(continuation, module, /*parameters_only=*/true);
-  io::save_archive(with_continuation(module, continuation), configuration, path, extra_files);
+  io::save_archive(module, configuration, path, extra_files);
 }
 
 Prepared Prepared::load(const std::string& path) {
@@ -458,10 +469,11 @@ std::map<std::string, at::Tensor> parameters_by_name(const Module& module) {
 
 void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
   const nlohmann::json configuration = detail::continuation_of(*stage_, "reference");
-  const Module module = detail::module_of(*stage_);
+  Module module = detail::module_of(*stage_);
   Module continuation = continuation_of_reference(*stage_, configuration);
+  module = with_continuation(std::move(module), continuation);
   set_content(continuation, module, /*parameters_only=*/false);
-  io::save_archive(with_continuation(module, continuation), configuration, path, extra_files);
+  io::save_archive(module, configuration, path, extra_files);
 }
 
 Module reference_to_train(const Reference& reference) {

@@ -2,10 +2,14 @@
 
 #include <tsq/parse_json.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+
+#include "base/figures.h"
 
 namespace tsq::cli {
 namespace {
@@ -26,7 +30,16 @@ nlohmann::json read_json(const std::string& path) {
     refuse_json(fmt::format("'{}' is not a regular file", path), "give the path of a JSON file");
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse_json(fmt::format("file '{}' cannot be opened", path), "check its permissions");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (const auto bytes = std::filesystem::file_size(path, code); bytes > kLongestJson)
+    refuse_json(fmt::format("file '{}' has {}, and no more than {} are read", path, readable_size(bytes),
+                            readable_size(kLongestJson)));
+  std::string text;
+  try {
+    file.exceptions(std::ios::badbit);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  } catch (const std::ios::failure&) {
+    refuse_json(fmt::format("file '{}' cannot be read: {}", path, std::strerror(errno)), "name a JSON file");
+  }
   return parse_json(text, fmt::format("'{}'", path));
 }
 

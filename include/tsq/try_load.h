@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tsq {
+
+/// What a process may use while it loads a file.
+struct LoadLimits {
+  std::int64_t bytes{0};  ///< of memory, beyond what the process has
+  int seconds{0};         ///< of processor time
+};
+
+/// Limits that a sound file stays within: 2 GB and eight times the file's size, and 8 s and one more for each
+/// 20 MB of it.
+LoadLimits load_limits(const std::string& path);
+
+/// Loads a model file in a child process, and says what becomes of it: for programs that load files of
+/// strangers into a process that must go on. `tsq::load` looks at a file before LibTorch reads it, but code
+/// that LibTorch's parser or interpreter cannot survive still ends the process. Throws Error(BadModel) where
+/// the file cannot be loaded, where the child ends by a signal, and where it needs more than the limits.
+///
+/// The child is a fork of this process: call it before LibTorch has computed on several threads (see
+/// docs/threads.md), and load libraries of operators that the file needs before. Takes as long as loading the
+/// file.
+void try_load(const std::string& path);
+void try_load(const std::string& path, const LoadLimits& limits);
+
+}  // namespace tsq

@@ -1,0 +1,151 @@
+#include "io/checked_archive.h"
+
+#include <caffe2/serialize/inline_container.h>
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string_view>
+#include <system_error>
+
+#include "base/available_memory.h"
+#include "base/figures.h"
+#include "base/libtorch_error.h"
+#include "io/pickle_walk.h"
+
+namespace tsq::io {
+namespace {
+
+/// What records that are compressed may become together: LibTorch compresses code and source positions only.
+constexpr std::uint64_t kMostUnpacked = std::uint64_t{512} << 20U;
+/// A storage may be read as a larger tensor, whose elements repeat: a bias that was expanded.
+constexpr std::int64_t kMostRepeated = std::int64_t{1} << 30;
+
+constexpr const char* kRemedy = "copy, download or export it again";
+
+/// One archive, as LibTorch reads it.
+class TorchArchive {
+ public:
+  TorchArchive(const std::string& path, ErrorCode code) : path_(path), code_(code), reader_(path) {}
+
+  void check() {
+    for (const std::string& record : reader_.getAllRecords()) {
+      if (record.starts_with("extra/")) continue;
+      if (record.ends_with(".debug_pkl"))
+        look_at(record, [](std::string_view bytes) { check_source_positions(bytes); });
+      if (record.ends_with(".pkl"))
+        look_at(record, [&](std::string_view bytes) { check_pickle(record, bytes); });
+    }
+    check_memory();
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw Error(code_, fmt::format("'{}' is damaged: {}", path_, problem), kRemedy);
+  }
+
+  template <typename Look>
+  void look_at(const std::string& record, const Look& look) {
+    const auto [data, size] = reader_.getRecord(record);
+    try {
+      look({static_cast<const char*>(data.get()), size});
+    } catch (const PickleFault& fault) {
+      fail(fmt::format("its record '{}' {}", record, fault.what()));
+    }
+  }
+
+  void check_pickle(const std::string& record, std::string_view bytes) {
+    const PickleFacts facts = walk_pickle(bytes);
+    const std::string folder = record.substr(0, record.size() - std::string_view(".pkl").size());
+    std::int64_t stored = 0;
+    for (const PickledStorage& storage : facts.storages) {
+      stored += storage.bytes;
+      check_storage(fmt::format("{}/{}", folder, storage.key), storage.bytes);
+    }
+    bytes_ += stored;
+    largest_ = std::max(largest_, facts.largest_tensor - stored);
+  }
+
+  void check_storage(const std::string& record, std::int64_t bytes) {
+    if (!reader_.hasRecord(record)) return;  // LibTorch says so
+    const std::size_t size = reader_.getRecordSize(record);
+    if (static_cast<std::int64_t>(size) < bytes)
+      fail(fmt::format("its record '{}' has {} bytes, and {} belong there", record, size, bytes));
+  }
+
+  void check_memory() const {
+    const std::int64_t most = memory_limit();
+    if (bytes_ <= most && largest_ <= std::max(bytes_, kMostRepeated)) return;
+    throw Error(code_,
+                fmt::format("'{}' holds tensors of {}, and this process may use {}", path_,
+                            readable_size(static_cast<std::uint64_t>(std::max(bytes_, largest_))),
+                            readable_size(static_cast<std::uint64_t>(most))),
+                "use a machine with more memory, or a file with smaller tensors");
+  }
+
+  const std::string& path_;
+  ErrorCode code_;
+  caffe2::serialize::PyTorchStreamReader reader_;
+  std::int64_t bytes_{0};    ///< that LibTorch reads into storages
+  std::int64_t largest_{0};  ///< bytes by which a tensor is larger than all storages of its pickle
+};
+
+struct DiscardZip {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+
+/// Reads the directory and every record's own header, and compares them.
+std::unique_ptr<zip_t, DiscardZip> open_consistent(const std::string& path, ErrorCode code) {
+  int error = 0;
+  std::unique_ptr<zip_t, DiscardZip> archive(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &error));
+  if (archive) return archive;
+  zip_error_t reason;
+  zip_error_init_with_code(&reason, error);
+  const std::string text = zip_error_strerror(&reason);
+  zip_error_fini(&reason);
+  throw Error(code, fmt::format("'{}' is an archive that is cut short or damaged ({})", path, text), kRemedy);
+}
+
+void check_unpacked(zip_t& archive, const std::string& path, ErrorCode code) {
+  std::uint64_t unpacked = 0;
+  const auto count = static_cast<std::uint64_t>(std::max<zip_int64_t>(zip_get_num_entries(&archive, 0), 0));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    zip_stat_t facts;
+    constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_COMP_SIZE;
+    if (zip_stat_index(&archive, i, 0, &facts) != 0 || (facts.valid & kNeeded) != kNeeded) continue;
+    if (facts.comp_method == ZIP_CM_STORE && facts.size != facts.comp_size)
+      throw Error(code, fmt::format("'{}' is damaged: a record has two sizes", path), kRemedy);
+    if (facts.comp_method != ZIP_CM_STORE) unpacked += std::min(facts.size, kMostUnpacked + 1);
+    if (unpacked > kMostUnpacked)
+      throw Error(
+          code,
+          fmt::format("'{}' becomes more than {} when it is unpacked", path, readable_size(kMostUnpacked)),
+          "pack it without compression, as torch.save does");
+  }
+}
+
+}  // namespace
+
+bool is_zip(const std::string& path) {
+  std::string start(2, '\0');
+  return std::ifstream(path, std::ios::binary).read(start.data(), 2) && start == "PK";
+}
+
+void check_archive(const std::string& path, ErrorCode code) {
+  if (!is_zip(path)) return;
+  check_unpacked(*open_consistent(path, code), path, code);
+  try {
+    TorchArchive(path, code).check();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    // LibTorch's own reader of archives refuses it, and says so when it reads it.
+  }
+}
+
+}  // namespace tsq::io
