@@ -5,6 +5,11 @@
 
 namespace tsq {
 
+/// Looks at a model file as `tsq::load` does before LibTorch reads it, which trusts its directory, its
+/// pickles and the sizes in it. Says nothing of code. Throws Error(BadModel) that names the file and the
+/// record.
+void check_model_file(const std::string& path);
+
 /// What a process may use while it loads a file.
 struct LoadLimits {
   std::int64_t bytes{0};  ///< of memory, beyond what the process has

@@ -7,6 +7,7 @@
 #include <tsq/error.h>
 #include <tsq/runner.h>
 #include <tsq/runtime_library.h>
+#include <tsq/try_load.h>
 
 #include <algorithm>
 #include <barrier>
@@ -77,6 +78,7 @@ torch::jit::Module in_form(torch::jit::Module module, Form form) {
 torch::jit::Module module_of(const Entry& entry, at::QEngine engine) {
   const Setting& setting = entry.setting;
   try {
+    check_model_file(setting.path);
     const kernels::EnginePacking packing(engine);
     io::load_runtime_for(setting.path);
     torch::jit::Module module = torch::jit::load(setting.path, at::kCPU);

@@ -17,7 +17,7 @@
 #include "cli/commands/commands.h"
 #include "cli/process/bench_process.h"
 #include "cli/process/failure.h"
-#include "cli/process/interrupt.h"
+#include "cli/process/supervisor.h"
 
 namespace tsq::cli {
 namespace {
@@ -105,7 +105,21 @@ void settle_libtorch() {
   print_of_models_to_standard_error();
 }
 
-int run(int argc, const char* const* argv) {
+namespace {
+
+int work(Session& session) {
+  try {
+    set_up(session);
+    session.action();
+    std::cout.flush();
+    return session.exit_code;
+  } catch (const std::exception& e) {
+    return explain(e, session.json);
+  }
+}
+
+/// `start` does the work of the session, now or in another process.
+int run(int argc, const char* const* argv, const std::function<int(Session&)>& start) {
   CLI::App app{
       "Quantizes TorchScript models: reads a float .pt and writes an int8 .pt that stock LibTorch loads.",
       "tsq"};
@@ -128,24 +142,23 @@ int run(int argc, const char* const* argv) {
         fmt::format("{} (see '{} --help')", usage_problem(app, e), full_name(chosen(app))));
     return explain(usage, session.json);
   }
-  try {
-    set_up(session);
-    session.action();
-    std::cout.flush();
-    return session.exit_code;
-  } catch (const std::exception& e) {
-    return explain(e, session.json);
-  }
+  return start(session);
 }
+
+}  // namespace
+
+int run(int argc, const char* const* argv) { return run(argc, argv, work); }
 
 int run_program(int argc, const char* const* argv) {
   const bool is_worker = argc >= 2 && std::string_view(argv[1]) == kBenchWorker;
-  if (!is_worker) {
-    end_cleanly_on_signals();
-    keep_freed_memory();  // a worker does what the settings of its model say
-  }
   settle_libtorch();
-  return is_worker ? run_bench_worker({argv + 2, argv + argc}) : run(argc, argv);
+  if (is_worker) return run_bench_worker({argv + 2, argv + argc});
+  keep_freed_memory();  // a worker does what the settings of its model say
+  return run(argc, argv, [](Session& session) -> int {
+    const int code = supervise(session, [&] { return work(session); });
+    std::cout.flush();
+    std::_Exit(code);  // LibTorch takes 0.1 s to clear up, and the child has done it
+  });
 }
 
 }  // namespace tsq::cli

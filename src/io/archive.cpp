@@ -7,6 +7,7 @@
 #include <tsq/error.h>
 #include <tsq/parse_json.h>
 #include <tsq/quantize.h>
+#include <tsq/try_load.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -246,9 +247,13 @@ nlohmann::json read_metadata(const std::string& path) {
   return metadata;
 }
 
-torch::jit::Module load(const std::string& path) {
+void check_model_file(const std::string& path) {
   check_readable(path);
   io::check_archive(path, ErrorCode::BadModel);
+}
+
+torch::jit::Module load(const std::string& path) {
+  check_model_file(path);
   const nlohmann::json metadata = read_metadata(path);
   const std::optional<at::QEngine> engine = engine_in(metadata);
   // A file of another tool may hold weights to pack, too: for the engine in use.

@@ -33,6 +33,8 @@ class TorchArchive {
   TorchArchive(const std::string& path, ErrorCode code) : path_(path), code_(code), reader_(path) {}
 
   void check() {
+    const bool is_no_model = code_ == ErrorCode::BadModel && !reader_.hasRecord("constants.pkl");
+    if (is_no_model) return;  // LibTorch refuses it at once
     for (const std::string& record : reader_.getAllRecords()) {
       if (record.starts_with("extra/")) continue;
       if (record.ends_with(".debug_pkl"))

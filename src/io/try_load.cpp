@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "io/load_limits.h"
+#include "base/process_limits.h"
 
 namespace tsq {
 namespace {
@@ -39,7 +39,7 @@ std::string read_all(int from) {
 [[noreturn]] void load_and_end(const std::string& path, const LoadLimits& limits, int answers) {
   ::signal(SIGXCPU, SIG_DFL);
   try {
-    const io::ProcessLimits in_limits(limits);
+    const ProcessLimits in_limits(limits);
     load(path);
   } catch (const Error& error) {
     write_all(answers, fmt::format("{}\n{}", error.problem(), error.remedy()));

@@ -7,6 +7,7 @@
 #include <tsq/engines.h>
 #include <tsq/error.h>
 #include <tsq/runner.h>
+#include <tsq/try_load.h>
 
 #include <nlohmann/json.hpp>
 
@@ -42,6 +43,7 @@ struct RunOptions {
 };
 
 Runner runner_of(const RunOptions& options, const Session& session) {
+  check_model_file(options.model);
   try {
     return Runner(options.model,
                   {.threads = session.threads, .keep_memory = true, .channels_last = options.channels_last});

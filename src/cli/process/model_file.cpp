@@ -13,6 +13,7 @@
 
 #include "base/libtorch_error.h"
 #include "base/stages.h"
+#include "cli/process/supervisor.h"
 
 namespace tsq::cli {
 
@@ -44,6 +45,7 @@ bool is_in_training(const torch::jit::Module& model) {
 
 ModelFile load_any(const std::string& path) {
   try {
+    const Loading loading(path);
     torch::jit::Module module = tsq::load(path);
     read_source_positions(module);
     const bool trains = is_in_training(module);

@@ -1,4 +1,4 @@
-#include "io/load_limits.h"
+#include "base/process_limits.h"
 
 #include <unistd.h>
 
@@ -46,8 +46,6 @@ LoadLimits load_limits(const std::string& path) {
   return {.bytes = 2 * kGiga + 8 * bytes, .seconds = kSeconds + static_cast<int>(bytes / kPerSecond)};
 }
 
-namespace io {
-
 ProcessLimits::ProcessLimits(const LoadLimits& limits)
     : memory_(lower(RLIMIT_DATA, data_in_use() + limits.bytes)),
       time_(lower(RLIMIT_CPU, seconds_used() + limits.seconds)) {}
@@ -57,5 +55,4 @@ ProcessLimits::~ProcessLimits() {
   ::setrlimit(RLIMIT_CPU, &time_);
 }
 
-}  // namespace io
 }  // namespace tsq

@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 #include <tsq/try_load.h>
 
-namespace tsq::io {
+namespace tsq {
 
 /// This process has limits of memory and of processor time until the object is gone. Past the first an
 /// allocation fails; past the second SIGXCPU ends the process.
@@ -19,4 +19,4 @@ class ProcessLimits {
   rlimit time_{};
 };
 
-}  // namespace tsq::io
+}  // namespace tsq

@@ -1,0 +1,119 @@
+#include "cli/process/supervisor.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <tsq/error.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <string_view>
+
+#include "cli/process/failure.h"
+#include "cli/process/interrupt.h"
+
+namespace tsq::cli {
+namespace {
+
+/// What the child loads, in memory of both processes.
+using Note = std::array<char, 4096>;
+
+/// Once for the program, like the processes and directories that end with it.
+Note*& note() {
+  static Note* instance = nullptr;
+  return instance;
+}
+
+void write_note(std::string_view text) {
+  if (note() == nullptr) return;
+  note()->fill('\0');
+  std::ranges::copy(text.substr(0, note()->size() - 1), note()->begin());
+}
+
+void share_note() {
+  void* memory = mmap(nullptr, sizeof(Note), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory != MAP_FAILED) note() = static_cast<Note*>(memory);
+}
+
+sigset_t watched_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&signals, number);
+  return signals;
+}
+
+[[noreturn]] void work_and_end(pid_t supervisor, const sigset_t& mask, const std::function<int()>& work) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != supervisor) std::_Exit(0);  // it has ended already
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  end_cleanly_on_signals();
+  std::exit(work());
+}
+
+/// Passes signals on until the child has ended: its status.
+int wait_for(pid_t child) {
+  const sigset_t signals = watched_signals();
+  while (true) {
+    int status = 0;
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) return status;
+    int number = 0;
+    if (sigwait(&signals, &number) == 0 && number != SIGCHLD) kill(child, number);
+  }
+}
+
+[[noreturn]] void end_by(int number, const sigset_t& mask) {
+  std::signal(number, SIG_DFL);
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  std::raise(number);
+  std::_Exit(128 + number);  // blocked when the program was started
+}
+
+Error died(int number) {
+  const std::string loading = note() == nullptr ? std::string() : std::string(note()->data());
+  if (number == SIGKILL)
+    return Error(ErrorCode::OutOfMemory, "the work was killed, probably for lack of memory",
+                 "give smaller or fewer samples, or use a machine with more memory");
+  if (number == SIGXCPU && !loading.empty())
+    return Error(ErrorCode::BadModel, fmt::format("LibTorch needs too long to load '{}'", loading),
+                 "export the model again");
+  if (!loading.empty())
+    return Error(
+        ErrorCode::BadModel,
+        fmt::format("LibTorch ends by signal {} ({}) when it loads '{}'", number, strsignal(number), loading),
+        "the file is damaged, or has code that LibTorch cannot read: export the model again");
+  return Error(ErrorCode::Internal, fmt::format("ended by signal {} ({})", number, strsignal(number)),
+               "please report it, with the command and its files");
+}
+
+}  // namespace
+
+int supervise(const Session& session, const std::function<int()>& work) {
+  share_note();
+  const sigset_t signals = watched_signals();
+  sigset_t mask;
+  pthread_sigmask(SIG_BLOCK, &signals, &mask);
+  const pid_t supervisor = getpid();
+  const pid_t child = fork();
+  if (child == 0) work_and_end(supervisor, mask, work);
+  if (child < 0)
+    return explain(Error(ErrorCode::Internal, fmt::format("no process can be started: {}", strerror(errno))),
+                   session.json);
+  const int status = wait_for(child);
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  const int number = WTERMSIG(status);
+  if (number == SIGINT || number == SIGTERM || number == SIGHUP) end_by(number, mask);
+  return explain(died(number), session.json);
+}
+
+Loading::Loading(const std::string& path) : limits_(load_limits(path)) { write_note(path); }
+
+Loading::~Loading() { write_note({}); }
+
+}  // namespace tsq::cli
