@@ -30,6 +30,7 @@
 #include "io/libraries.h"
 #include "io/samples.h"
 #include "ir/define_method.h"
+#include "operators/can_be_frozen.h"
 #include "operators/inlined_graph.h"
 
 namespace tsq::bench {
@@ -66,7 +67,14 @@ void check_float(const torch::jit::Module& module, const std::string& path) {
                 "measure it as it was saved");
 }
 
-torch::jit::Module in_form(torch::jit::Module module, Form form) {
+torch::jit::Module in_form(torch::jit::Module module, Form form, const std::string& path) {
+  if (form != Form::AsSaved && !operators::can_be_frozen(module)) {
+    throw Error(ErrorCode::BadModel,
+                fmt::format("model '{}' cannot be frozen: it reads statistics that a norm of it updates, and "
+                            "LibTorch does not come to an end then",
+                            path),
+                fmt::format("measure it as it is: '{}@as_saved'", path));
+  }
   if (form == Form::Frozen) {
     module = torch::jit::freeze(module);
     ir::own_call_stacks(module);
@@ -85,7 +93,7 @@ torch::jit::Module module_of(const Entry& entry, at::QEngine engine) {
     if (entry.is_optional) check_float(module, setting.path);
     io::move_to_cpu(module);
     module.eval();
-    return in_form(std::move(module), setting.form.value_or(Form::AsSaved));
+    return in_form(std::move(module), setting.form.value_or(Form::AsSaved), setting.path);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -21,6 +21,7 @@
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "ir/define_method.h"
+#include "operators/can_be_frozen.h"
 #include "report/operator_graph.h"
 #include "trial/captured.h"
 #include "trial/reloaded.h"
@@ -48,7 +49,7 @@ struct Ran {
 
 Ran ran(const ReportedModel& model, bool is_float, const Sample& sample, std::size_t rounds) {
   Ran result{.module = *model.module};
-  if (is_float) {
+  if (is_float && operators::can_be_frozen(*model.module)) {
     try {
       Module in_eval = model.module->copy();
       in_eval.eval();

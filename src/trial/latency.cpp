@@ -17,6 +17,7 @@
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "io/samples.h"
+#include "operators/can_be_frozen.h"
 #include "torchscript/kept_state.h"
 #include "trial/gains.h"
 #include "trial/reloaded.h"
@@ -84,7 +85,7 @@ Module optimized(const Module& model, at::QEngine engine) {
   const kernels::EnginePacking packing(engine);
   Module in_eval = model.copy();
   in_eval.eval();
-  return torch::jit::optimize_for_inference(in_eval);
+  return operators::can_be_frozen(in_eval) ? torch::jit::optimize_for_inference(in_eval) : in_eval;
 }
 
 LatencyComparison summary(const Rounds& rounds) {
