@@ -5,23 +5,28 @@
 #include <tsq/error.h>
 #include <zip.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <regex>
 #include <string_view>
+#include <system_error>
+
+#include "base/available_memory.h"
+#include "base/figures.h"
 
 namespace tsq::io {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kLongestHeader = 1 << 20;
+/// As numpy itself reads by default.
+constexpr std::size_t kLongestHeader = 10000;
 
 /// A source of bytes: a file or a member of an archive. Returns false when there are fewer than asked for.
 using ReadBytes = std::function<bool(char* to, std::size_t count)>;
@@ -52,7 +57,7 @@ struct Header {
   std::vector<int64_t> shape;
 };
 
-c10::ScalarType parse_dtype(const std::string& what, const std::string& descr) {
+c10::ScalarType parse_dtype(const std::string& what, std::string_view descr) {
   for (const DType& dtype : kDTypes) {
     if (dtype.numpy == descr) return dtype.torch;
   }
@@ -63,38 +68,74 @@ c10::ScalarType parse_dtype(const std::string& what, const std::string& descr) {
          "save it with array.astype('float32') or another little-endian dtype");
 }
 
-std::vector<int64_t> parse_shape(const std::string& what, const std::string& text) {
-  static const std::regex number(R"(\d+)");
-  std::vector<int64_t> shape;
-  int64_t elements = 1;
-  for (std::sregex_iterator it(text.begin(), text.end(), number), end; it != end; ++it) {
-    const std::string digits = it->str();
-    const int64_t size = digits.size() < 19 ? std::stoll(digits) : std::numeric_limits<int64_t>::max();
-    if (__builtin_mul_overflow(elements, size, &elements) || elements > (int64_t{1} << 48)) {
-      refuse(what, fmt::format("claims the shape ({}), which is more than any machine can hold", text));
-    }
-    shape.push_back(size);
-  }
-  return shape;
+/// What follows `'key':` in a header, which is a dict as Python prints it; empty where there is no such key.
+std::string_view value_in(std::string_view header, std::string_view key) {
+  constexpr std::string_view kBetween = " \t:";
+  const std::size_t at = header.find(key);
+  if (at == std::string_view::npos) return {};
+  const std::string_view after = header.substr(at + key.size());
+  return after.substr(std::min(after.find_first_not_of(kBetween), after.size()));
 }
 
-Header parse_header(const std::string& what, const std::string& text) {
-  static const std::regex descr(R"('descr'\s*:\s*'([^']*)')");
-  static const std::regex order(R"('fortran_order'\s*:\s*(True|False))");
-  static const std::regex shape(R"('shape'\s*:\s*\(([\d\s,L]*)\))");
-  std::smatch found_descr;
-  std::smatch found_order;
-  std::smatch found_shape;
-  if (text.find("'descr': [") != std::string::npos) {
+/// What stands between two letters at the beginning of a text; none where the text does not begin so.
+std::optional<std::string_view> within(std::string_view text, char open, char close) {
+  if (!text.starts_with(open)) return std::nullopt;
+  const std::size_t end = text.find(close, 1);
+  return end == std::string_view::npos ? std::nullopt : std::optional(text.substr(1, end - 1));
+}
+
+/// "3, 224, 224": numbers alone. Older versions of numpy write "3L".
+std::optional<std::vector<int64_t>> sizes_in(std::string_view text) {
+  std::vector<int64_t> sizes;
+  while (!text.empty()) {
+    const std::string_view number = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(number.size() + 1, text.size()));
+    const std::size_t first = number.find_first_not_of(" \t\n");
+    if (first == std::string_view::npos) continue;
+    int64_t size = 0;
+    const char* end = number.data() + number.size();
+    const auto [rest, error] = std::from_chars(number.data() + first, end, size);
+    if (error != std::errc() || size < 0) return std::nullopt;
+    if (std::string_view(rest, static_cast<std::size_t>(end - rest)).find_first_not_of("L \t\n") !=
+        std::string_view::npos)
+      return std::nullopt;
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+/// Empty arrays count as if their empty axes had one entry: LibTorch multiplies the others.
+std::vector<int64_t> parse_shape(const std::string& what, std::string_view text) {
+  constexpr std::size_t kMostAxes = 64;
+  constexpr int64_t kMostElements = int64_t{1} << 48;
+  const std::optional<std::vector<int64_t>> sizes = sizes_in(text);
+  int64_t elements = 1;
+  bool is_possible = sizes && sizes->size() <= kMostAxes;
+  for (const int64_t size : sizes.value_or(std::vector<int64_t>())) {
+    is_possible = is_possible && !__builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements) &&
+                  elements <= kMostElements;
+  }
+  if (!is_possible) {
+    refuse(what, fmt::format("claims the shape ({}), which no tensor can have",
+                             text.size() < 200 ? text : fmt::format("{}…", text.substr(0, 200))));
+  }
+  return *sizes;
+}
+
+Header parse_header(const std::string& what, std::string_view text) {
+  const std::string_view dtype = value_in(text, "'descr'");
+  const std::string_view order = value_in(text, "'fortran_order'");
+  if (dtype.starts_with('[')) {
     refuse(what, "holds records (a structured dtype)", "save one array for each field");
   }
-  if (!std::regex_search(text, found_descr, descr) || !std::regex_search(text, found_order, order) ||
-      !std::regex_search(text, found_shape, shape)) {
+  const std::optional<std::string_view> name = within(dtype, '\'', '\'');
+  const std::optional<std::string_view> shape = within(value_in(text, "'shape'"), '(', ')');
+  if (!name || !shape || !(order.starts_with("True") || order.starts_with("False"))) {
     refuse(what, "has a header that names no dtype, order and shape", "write it with numpy.save");
   }
-  return {.dtype = parse_dtype(what, found_descr[1]),
-          .column_major = found_order[1] == "True",
-          .shape = parse_shape(what, found_shape[1])};
+  return {.dtype = parse_dtype(what, *name),
+          .column_major = order.starts_with("True"),
+          .shape = parse_shape(what, *shape)};
 }
 
 Header read_header(const std::string& what, const ReadBytes& read) {
@@ -128,6 +169,11 @@ at::Tensor read_array(const std::string& what, const ReadBytes& read,
   if (left != bytes) {
     refuse(what, fmt::format("holds {} bytes of numbers where its header says {}", left, bytes),
            left < bytes ? "it was cut short; write it again" : "write one array for each file");
+  }
+  if (const auto most = static_cast<uint64_t>(memory_limit()); bytes > most) {
+    refuse(what,
+           fmt::format("holds {}, and this process may use {}", readable_size(bytes), readable_size(most)),
+           "cut it into several files, or use a machine with more memory");
   }
   at::Tensor tensor = at::empty(stored, at::TensorOptions(header.dtype));
   if (bytes > 0 && !read(static_cast<char*>(tensor.data_ptr()), bytes)) {

@@ -122,7 +122,16 @@ TEST_F(Data, NpyOfAnotherLengthThanItsHeaderSays) {
 TEST_F(Data, NpyThatClaimsMoreThanAnyMachineHolds) {
   write_file(path("huge.npy"),
              npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999), }", "1234"));
-  expect_error("huge.npy", "more than any machine can hold");
+  expect_error("huge.npy", "claims the shape (99999999999, 99999999999), which no tensor can have");
+  write_file(path("empty.npy"), npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 281474976710656, "
+                                    "281474976710656), }",
+                                    ""));
+  expect_error("empty.npy", "which no tensor can have");
+  std::string axes;
+  for (int i = 0; i < 65; ++i) axes += "1,";
+  write_file(path("axes.npy"),
+             npy("{'descr':'<f4','fortran_order':False,'shape':(" + axes.substr(0, 60) + ")}", ""));
+  expect_error("axes.npy", "holds 0 bytes of numbers where its header says 4");
 }
 
 TEST_F(Data, NpyOfPythonObjects) {

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
 #include "base/range_when_run.h"
@@ -42,9 +41,13 @@ std::string pattern_of(std::string_view name) {
 }
 
 /// A reason without the names of values in it: "it reads the float result of aten::view ('x.1')".
-std::string without_names(const std::string& reason) {
-  static const std::regex kName(R"( \('[^']*'\))");
-  return std::regex_replace(reason, kName, "");
+std::string without_names(std::string reason) {
+  for (auto begin = reason.find(" ('"); begin != std::string::npos; begin = reason.find(" ('", begin)) {
+    const auto end = reason.find("')", begin);
+    if (end == std::string::npos) break;
+    reason.erase(begin, end + 2 - begin);
+  }
+  return reason;
 }
 
 /// Operators on tensors that stayed float; sizes and numbers have nothing to quantize.

@@ -10,11 +10,11 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <regex>
+#include <system_error>
 
 #include "cli/process/spawn.h"
 
@@ -78,17 +78,19 @@ void check_status(const std::string& command, int status, const fs::path& errors
 }  // namespace
 
 std::optional<double> last_number(std::string_view text) {
-  static const std::regex kNumber(
-      "[-+]?(nan|NaN|inf|[0-9]+\\.?[0-9]*([eE][-+]?[0-9]+)?|\\.[0-9]+([eE][-+]?[0-9]+)?)");
-  const std::string whole(text);
   std::optional<double> last;
   const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  for (auto it = std::sregex_iterator(whole.begin(), whole.end(), kNumber); it != std::sregex_iterator();
-       ++it) {
-    const auto begin = static_cast<std::size_t>(it->position());
-    const std::size_t end = begin + static_cast<std::size_t>(it->length());
-    if ((begin > 0 && is_word(whole[begin - 1])) || (end < whole.size() && is_word(whole[end]))) continue;
-    last = std::strtod(it->str().c_str(), nullptr);
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) {
+    double number = 0;
+    const auto [after, error] = std::from_chars(at + (*at == '+' ? 1 : 0), end, number);
+    if (error == std::errc::invalid_argument) {
+      ++at;
+      continue;
+    }
+    const bool begins = at == text.data() || !is_word(at[-1]);
+    if (error == std::errc() && begins && (after == end || !is_word(*after))) last = number;
+    at = after;
   }
   return last && std::isnan(*last) ? std::nullopt : last;
 }
