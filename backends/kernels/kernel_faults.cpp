@@ -12,6 +12,7 @@
 
 #include "backends/kernels/float_output_kernels.h"
 #include "base/known_engines.h"
+#include "runtime/program/table_rows.h"
 
 namespace tsq::kernels {
 namespace {
@@ -253,7 +254,8 @@ std::vector<KernelFault> all_faults() {
 
 std::span<const KernelFault> kernel_faults() {
   static const std::vector<KernelFault> kAll = all_faults();
-  return kAll;
+  static const TableRows<KernelFault> kRows("kernel_faults", kAll);
+  return kRows.rows();
 }
 
 std::string remedy_of(const KernelFault& fault) {

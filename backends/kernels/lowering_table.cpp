@@ -6,6 +6,7 @@
 
 #include "backends/kernels/first_row.h"
 #include "base/entries.h"
+#include "runtime/program/table_rows.h"
 
 namespace tsq::kernels {
 namespace {
@@ -179,7 +180,7 @@ PostOp named_post_op(std::span<const NamedPostOp> table, std::string_view name) 
 }  // namespace
 
 const WeightedKernel* weighted_kernel(std::string_view op, PostOp post_op) {
-  return first_row(kWeighted,
+  return first_row(weighted_kernels(),
                    [&](const WeightedKernel& row) { return row.op == op && row.post_op == post_op; });
 }
 
@@ -188,16 +189,27 @@ PostOp post_op_of(std::string_view fused_class) { return named_post_op(kFusedPos
 PostOp activation_post_op(std::string_view activation) { return named_post_op(kActivations, activation); }
 
 const BinaryKernel* binary_kernel(std::string_view op) {
-  return first_row(kBinary, [&](const BinaryKernel& row) { return row.op == op; });
+  return first_row(binary_kernels(), [&](const BinaryKernel& row) { return row.op == op; });
 }
 
 const UnaryKernel* unary_kernel(const Symbol& op) {
   if (std::ranges::find(kSameOp, op.name) != std::end(kSameOp)) return &kRunsItself;
-  return first_row(kKernels, [&](const UnaryKernel& row) { return row.op == op.name; });
+  return first_row(unary_kernels(), [&](const UnaryKernel& row) { return row.op == op.name; });
 }
 
-std::span<const WeightedKernel> weighted_kernels() { return kWeighted; }
-std::span<const BinaryKernel> binary_kernels() { return kBinary; }
-std::span<const UnaryKernel> unary_kernels() { return kKernels; }
+std::span<const WeightedKernel> weighted_kernels() {
+  static const TableRows<WeightedKernel> kRows("weighted_kernels", kWeighted);
+  return kRows.rows();
+}
+
+std::span<const BinaryKernel> binary_kernels() {
+  static const TableRows<BinaryKernel> kRows("binary_kernels", kBinary);
+  return kRows.rows();
+}
+
+std::span<const UnaryKernel> unary_kernels() {
+  static const TableRows<UnaryKernel> kRows("unary_kernels", kKernels);
+  return kRows.rows();
+}
 
 }  // namespace tsq::kernels

@@ -22,7 +22,7 @@ bool is_reversing_closure(std::string_view name) {
 std::optional<NamedFuser> shipped_fuser(std::string_view given) {
   const std::string_view name = unqualified(given);
   if (is_reversing_closure(name)) return NamedFuser{Fuser::Sequential};
-  for (const FuserName& known : kFuserNames) {
+  for (const FuserName& known : fuser_names()) {
     if (known.name == name) return NamedFuser{known.fuser, known.side};
     if (known.short_name == name) return NamedFuser{known.fuser};
   }
@@ -32,9 +32,11 @@ std::optional<NamedFuser> shipped_fuser(std::string_view given) {
 /// The name of the fuser for a row that does not spell it otherwise.
 std::string default_fuser_name(const BackendPatternConfig& row) {
   if (!row.fuser_method || *row.fuser_method == Fuser::Registered) return {};
-  if (const FuserName* known = find_fuser_name(*row.fuser_method, row.root_node_getter))
-    return fmt::format("{}{}", known->module, known->name);
-  return std::string(std::ranges::find(kFuserNames, *row.fuser_method, &FuserName::fuser)->short_name);
+  if (const FuserName* sided = find_fuser_name(*row.fuser_method, row.root_node_getter))
+    return fmt::format("{}{}", sided->module, sided->name);
+  const std::span<const FuserName> names = fuser_names();
+  const auto known = std::ranges::find(names, *row.fuser_method, &FuserName::fuser);
+  return known == names.end() ? std::string() : std::string(known->short_name);
 }
 
 }  // namespace
@@ -43,10 +45,10 @@ NamedFuser fuser_from_name(std::string_view name) {
   if (const auto shipped = shipped_fuser(name)) return *shipped;
   if (registry_of<FuserFunction>().index_of(name)) return {Fuser::Registered};
   std::vector<std::string_view> known;
-  for (const FuserName& fuser : kFuserNames) {
+  for (const FuserName& fuser : fuser_names()) {
     if (std::ranges::find(known, fuser.short_name) == known.end()) known.push_back(fuser.short_name);
   }
-  for (const FuserName& fuser : kFuserNames) {
+  for (const FuserName& fuser : fuser_names()) {
     if (fuser.fuser != Fuser::Sequential && nearest(unqualified(name), std::array{fuser.name}) == fuser.name)
       known.push_back(fuser.name);
   }

@@ -28,7 +28,7 @@ std::optional<RootNodeGetter> shipped_root_getter(std::string_view given) {
   if (given == kPoolingGetter || given == "get_pooling_configs.<locals>.root_node_getter")
     return FirstArgument;
   if (name == "_default_root_node_getter") return Default;
-  for (const FuserName& known : kFuserNames) {
+  for (const FuserName& known : fuser_names()) {
     if (!known.root_getter.empty() && known.root_getter == name) return known.side;
   }
   for (const GetterName& known : kGetterNames) {

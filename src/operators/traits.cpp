@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "ir/analysis.h"
+#include "runtime/program/table_rows.h"
 
 namespace tsq::operators {
 namespace {
@@ -272,7 +273,7 @@ using Rows = std::unordered_map<std::string, const OperatorTraits*>;
 
 Rows rows_by_name() {
   Rows rows;
-  for (const OperatorTraits& row : kOperators) {
+  for (const OperatorTraits& row : all()) {
     const bool has_namespace = row.name.find(':') != std::string_view::npos;
     rows.emplace(has_namespace ? std::string(row.name) : plain(row.name), &row);
     for (const std::string_view other : row.also) {
@@ -311,7 +312,10 @@ std::string plain_name(const ir::Model& model, const ir::Node* node) {
 
 }  // namespace
 
-std::span<const OperatorTraits> all() { return kOperators; }
+std::span<const OperatorTraits> all() {
+  static const TableRows<OperatorTraits> kAll("traits", kOperators);
+  return kAll.rows();
+}
 
 const OperatorTraits* find(std::string_view name) {
   static const Rows kRows = rows_by_name();

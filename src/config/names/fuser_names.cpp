@@ -3,18 +3,69 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+
+#include "runtime/program/table_rows.h"
 
 namespace tsq {
+namespace {
+
+constexpr std::string_view kFuserMappings = "torch.ao.quantization.fuser_method_mappings.";
+constexpr std::string_view kOneDnnFusers = "torch.ao.quantization.backend_config.onednn.";
+
+constexpr std::array kFuserNames{
+    FuserName{Fuser::Sequential, RootNodeGetter::Default, "sequential", kFuserMappings,
+              "_sequential_wrapper2.<locals>.fuser_method", "", ""},
+    FuserName{Fuser::ConvBn, RootNodeGetter::Default, "conv_bn", kFuserMappings, "fuse_conv_bn", "", ""},
+    FuserName{Fuser::ConvBnReLU, RootNodeGetter::Default, "conv_bn_relu", kFuserMappings, "fuse_conv_bn_relu",
+              "", ""},
+    FuserName{Fuser::LinearBn, RootNodeGetter::Default, "linear_bn", kFuserMappings, "fuse_linear_bn", "",
+              ""},
+    FuserName{Fuser::ConvTransposeBn, RootNodeGetter::Default, "convtranspose_bn", kFuserMappings,
+              "fuse_convtranspose_bn", "", ""},
+    FuserName{Fuser::LinearBnLeakyReLU, RootNodeGetter::Default, "linear_bn_leaky_relu", kOneDnnFusers,
+              "_fuse_linear_bn_leaky_relu", "", ""},
+    FuserName{Fuser::ConvAdd, RootNodeGetter::ConvLeft, "conv_add", kOneDnnFusers, "_fuse_conv_add_left",
+              "_conv_add_root_node_getter_left", "_conv_add_extra_inputs_getter_left"},
+    FuserName{Fuser::ConvAdd, RootNodeGetter::ConvRight, "conv_add", kOneDnnFusers, "_fuse_conv_add_right",
+              "_conv_add_root_node_getter_right", "_conv_add_extra_inputs_getter_right"},
+    FuserName{Fuser::ConvBnAdd, RootNodeGetter::ConvLeft, "conv_bn_add", kOneDnnFusers,
+              "_fuse_conv_bn_add_left", "_conv_bn_add_root_node_getter_left",
+              "_conv_bn_add_extra_inputs_getter_left"},
+    FuserName{Fuser::ConvBnAdd, RootNodeGetter::ConvRight, "conv_bn_add", kOneDnnFusers,
+              "_fuse_conv_bn_add_right", "_conv_bn_add_root_node_getter_right",
+              "_conv_bn_add_extra_inputs_getter_right"},
+    FuserName{Fuser::ConvAddReLU, RootNodeGetter::ConvLeft, "conv_add_relu", kOneDnnFusers,
+              "_fuse_conv_add_relu_left", "_conv_add_relu_root_node_getter_left",
+              "_conv_add_relu_extra_inputs_getter_left"},
+    FuserName{Fuser::ConvAddReLU, RootNodeGetter::ConvRight, "conv_add_relu", kOneDnnFusers,
+              "_fuse_conv_add_relu_right", "_conv_add_relu_root_node_getter_right",
+              "_conv_add_relu_extra_inputs_getter_right"},
+    FuserName{Fuser::ConvBnAddReLU, RootNodeGetter::ConvLeft, "conv_bn_add_relu", kOneDnnFusers,
+              "_fuse_conv_bn_add_relu_left", "_conv_bn_add_relu_root_node_getter_left",
+              "_conv_bn_add_relu_extra_inputs_getter_left"},
+    FuserName{Fuser::ConvBnAddReLU, RootNodeGetter::ConvRight, "conv_bn_add_relu", kOneDnnFusers,
+              "_fuse_conv_bn_add_relu_right", "_conv_bn_add_relu_root_node_getter_right",
+              "_conv_bn_add_relu_extra_inputs_getter_right"},
+};
+
+}  // namespace
+
+std::span<const FuserName> fuser_names() {
+  static const TableRows<FuserName> kRows("fusers", kFuserNames);
+  return kRows.rows();
+}
 
 const FuserName* find_fuser_name(Fuser fuser, RootNodeGetter side) {
-  const auto* const found = std::ranges::find_if(
-      kFuserNames, [&](const FuserName& known) { return known.fuser == fuser && known.side == side; });
-  return found == kFuserNames.end() ? nullptr : found;
+  const std::span<const FuserName> names = fuser_names();
+  const auto found = std::ranges::find_if(
+      names, [&](const FuserName& known) { return known.fuser == fuser && known.side == side; });
+  return found == names.end() ? nullptr : &*found;
 }
 
 std::vector<std::string_view> getter_names(std::string_view FuserName::*column) {
   std::vector<std::string_view> names;
-  for (const FuserName& fuser : kFuserNames) {
+  for (const FuserName& fuser : fuser_names()) {
     if (!(fuser.*column).empty()) names.push_back(fuser.*column);
   }
   return names;
