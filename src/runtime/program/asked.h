@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/program/checked.h"
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/shapes.h"
@@ -27,6 +28,11 @@ struct Asked {
   }
   void require(bool condition, const std::string& problem) const {
     if (!condition) fail(problem);
+  }
+  /// A size that has not left 64 bits.
+  [[nodiscard]] std::int64_t known(Checked size) const {
+    if (!size) fail("a size of its output leaves 64 bits");
+    return *size;
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/program/checked.h"
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
 
@@ -13,21 +14,25 @@ std::int64_t floor_division(std::int64_t left, std::int64_t right) {
   return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
 }
 
+std::int64_t floor_remainder(std::int64_t left, std::int64_t right) {
+  const auto remainder = left % right;
+  return remainder != 0 && (remainder < 0) != (right < 0) ? remainder + right : remainder;
+}
+
 /// None if the result leaves 64 bits.
-std::optional<std::int64_t> result_of(IntegerKind kind, std::int64_t left, std::int64_t right) {
-  std::int64_t result = 0;
+Checked result_of(IntegerKind kind, std::int64_t left, std::int64_t right) {
   switch (kind) {
     case IntegerKind::Add:
-      return __builtin_add_overflow(left, right, &result) ? std::nullopt : std::optional(result);
+      return checked_sum(left, right);
     case IntegerKind::Subtract:
-      return __builtin_sub_overflow(left, right, &result) ? std::nullopt : std::optional(result);
+      return checked_difference(left, right);
     case IntegerKind::Multiply:
-      return __builtin_mul_overflow(left, right, &result) ? std::nullopt : std::optional(result);
+      return checked_product(left, right);
     case IntegerKind::FloorDivide:
-      if (right == -1) return result_of(IntegerKind::Subtract, 0, left);
+      if (right == -1) return checked_difference(0, left);
       return floor_division(left, right);
     case IntegerKind::Remainder:
-      return right == -1 ? 0 : left - floor_division(left, right) * right;
+      return right == -1 ? 0 : floor_remainder(left, right);
     case IntegerKind::Minimum:
       return std::min(left, right);
     case IntegerKind::Maximum:
@@ -44,8 +49,8 @@ std::optional<std::int64_t> result_of(IntegerKind kind, std::int64_t left, std::
 
 /// Is there such a place in a dimension, or such a border between two?
 bool is_within(IntegerKind kind, std::int64_t left, std::int64_t right) {
-  if (kind == IntegerKind::Index) return -right <= left && left < right;
-  return kind != IntegerKind::Border || (-right <= left && left <= right);
+  if (kind != IntegerKind::Index && kind != IntegerKind::Border) return true;
+  return right >= 0 && -right <= left && (kind == IntegerKind::Index ? left < right : left <= right);
 }
 
 }  // namespace
@@ -63,11 +68,11 @@ std::int64_t Integers::size(int row, const Integer& integer) const {
   return shape[static_cast<std::size_t>(axis)];
 }
 
-std::int64_t Integers::computed(int row, const Integer& integer) {
+std::int64_t Integers::computed(int row, const Integer& integer) const {
   if (integer.kind == IntegerKind::Given) return given_[static_cast<std::size_t>(integer.axis)];
   if (integer.kind == IntegerKind::Size) return size(row, integer);
-  const auto left = number_of(integer.left);
-  const auto right = number_of(integer.right);
+  const auto left = *known_number(integer.left);
+  const auto right = *known_number(integer.right);
   const bool divides = integer.kind == IntegerKind::FloorDivide || integer.kind == IntegerKind::Remainder;
   if (divides && right == 0) fail(row, "it divides by 0");
   if (!is_within(integer.kind, left, right)) {
@@ -79,11 +84,28 @@ std::int64_t Integers::computed(int row, const Integer& integer) {
   return *result;
 }
 
+std::optional<std::int64_t> Integers::known_number(const Extent& extent) const {
+  return extent.is_computed() ? known_[static_cast<std::size_t>(extent.integer)] : extent.number;
+}
+
+/// Rows may stand in chains of any length: those that are wanted wait in a list, not in calls of this.
 std::int64_t Integers::number_of(const Extent& extent) {
-  if (!extent.is_computed()) return extent.number;
-  auto& known = known_[static_cast<std::size_t>(extent.integer)];
-  if (!known) known = computed(extent.integer, program_.integers[static_cast<std::size_t>(extent.integer)]);
-  return *known;
+  if (const auto number = known_number(extent)) return *number;
+  std::vector<Extent> wanted{extent};
+  while (!wanted.empty()) {
+    const auto waiting = wanted.size();
+    const Extent last = wanted.back();
+    if (!known_number(last)) {
+      const auto& integer = program_.integers[static_cast<std::size_t>(last.integer)];
+      for (const auto& operand : {integer.left, integer.right}) {
+        if (!known_number(operand)) wanted.push_back(operand);
+      }
+      if (wanted.size() > waiting) continue;
+      known_[static_cast<std::size_t>(last.integer)] = computed(last.integer, integer);
+    }
+    wanted.pop_back();
+  }
+  return *known_number(extent);
 }
 
 }  // namespace tsq::runtime

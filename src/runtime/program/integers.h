@@ -20,7 +20,9 @@ class Integers {
  private:
   [[noreturn]] static void fail(int row, const std::string& problem);
   std::int64_t size(int row, const Integer& integer) const;
-  std::int64_t computed(int row, const Integer& integer);
+  /// The operands are known.
+  std::int64_t computed(int row, const Integer& integer) const;
+  std::optional<std::int64_t> known_number(const Extent& extent) const;
 
   const Program& program_;
   std::span<const std::int64_t> given_;

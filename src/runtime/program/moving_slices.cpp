@@ -50,8 +50,7 @@ std::optional<Shape> MovingSlices::begins(std::span<const std::int64_t> integers
     if (!row.slice) continue;
     const auto range = clamped_range(computed.number_of(row.slice->begin), computed.number_of(row.slice->end),
                                      row.slice->size);
-    if ((range.end - range.begin + row.slice->step - 1) / row.slice->step != row.slice->length)
-      return std::nullopt;
+    if (places_of(range, row.slice->step) != row.slice->length) return std::nullopt;
     begins.push_back(range.begin);
   }
   return begins;

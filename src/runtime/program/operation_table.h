@@ -53,6 +53,15 @@ constexpr bool has(Attributes set, Attribute attribute) {
 /// Which post-ops an operation takes.
 enum class PostOpsAllowed : std::uint8_t { None, Clamps, Functions, All };
 
+/// The most dimensions of a tensor, as in LibTorch's loops.
+inline constexpr std::int64_t kMostDimensions = 64;
+
+/// How many dimensions an operation's first input has.
+struct Ranks {
+  std::int64_t fewest = 0;
+  std::int64_t most = kMostDimensions;
+};
+
 struct OperationRow {
   Kind kind;
   std::string_view name;
@@ -60,6 +69,7 @@ struct OperationRow {
   Attributes attributes;
   PostOpsAllowed post_ops;
   int more_inputs = 0;  ///< that may be left out
+  Ranks ranks{};
 };
 
 struct IntegerRow {
@@ -67,9 +77,13 @@ struct IntegerRow {
   std::string_view name;
 };
 
+/// Which members a post-op has besides its kind.
+enum class PostOpMembers : std::uint8_t { None, Alpha, AlphaAndBeta, Value };
+
 struct PostOpRow {
   PostOpKind kind;
   std::string_view name;
+  PostOpMembers members;
 };
 
 std::span<const OperationRow> operation_table();
@@ -77,6 +91,7 @@ std::span<const PostOpRow> post_op_table();
 std::span<const IntegerRow> integer_table();
 
 const OperationRow& row_of(Kind kind);
+PostOpMembers members_of(PostOpKind kind);
 std::string_view name_of(Kind kind);
 std::string_view name_of(PostOpKind kind);
 std::string_view name_of(IntegerKind kind);

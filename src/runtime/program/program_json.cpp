@@ -1,9 +1,13 @@
 #include "runtime/program/program_json.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
+#include "runtime/program/attributes.h"
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
 
@@ -17,20 +21,15 @@ struct nlohmann::adl_serializer<tsq::runtime::Extent> {
       written = extent.number;
     }
   }
-  static void from_json(const json& read, tsq::runtime::Extent& extent) {
-    extent = {};
-    if (read.is_number_integer()) {
-      read.get_to(extent.number);
-    } else {
-      read.at("integer").get_to(extent.integer);
-    }
-  }
 };
 
 namespace tsq::runtime {
 namespace {
 
 using Json = nlohmann::json;
+
+/// Of each list of a program: larger ones take minutes to read and to compile.
+constexpr std::size_t kMostItems = std::size_t{1} << 20;
 
 std::string in_quotes(std::string_view name) {
   std::string text("'");
@@ -46,47 +45,6 @@ void write_unless_default(Json& json, const char* name, const T& value, const T&
 void write_unless_default(Json& json, const char* name, const std::optional<int>& value,
                           const std::optional<int>& /*standard*/ = {}) {
   if (value) json[name] = *value;
-}
-
-/// Calls `visit` with each attribute that holds a constant: its name, its member of Operation, and the kinds
-/// of attribute that allow it.
-template <typename Visit>
-void for_each_attribute(const Visit& visit) {
-  using enum Attribute;
-  visit("weight", &Operation::weight, Weight, OptionalWeight);
-  visit("weight_scales", &Operation::weight_scales, Weight, Scales);
-  visit("bias", &Operation::bias, Bias);
-  visit("recurrent_weight", &Operation::recurrent_weight, Recurrent);
-  visit("recurrent_scales", &Operation::recurrent_scales, Recurrent);
-  visit("recurrent_bias", &Operation::recurrent_bias, Recurrent);
-  visit("kernel", &Operation::kernel, Kernel);
-  visit("stride", &Operation::stride, Stride);
-  visit("padding_begin", &Operation::padding_begin, Padding);
-  visit("padding_end", &Operation::padding_end, Padding);
-  visit("dilation", &Operation::dilation, Dilation);
-  visit("groups", &Operation::groups, Groups);
-  visit("ceil_mode", &Operation::ceil_mode, CeilMode);
-  visit("count_include_pad", &Operation::count_include_pad, CountIncludePad);
-  visit("bounded", &Operation::bounded, Bounded);
-  visit("alpha", &Operation::alpha, Alpha);
-  visit("causal", &Operation::causal, Causal);
-  visit("backward", &Operation::backward, Recurrent);
-  visit("reads_states", &Operation::reads_states, Recurrent);
-  visit("epsilon", &Operation::epsilon, Epsilon);
-  visit("axis", &Operation::axis, Axis);
-  visit("other_axis", &Operation::other_axis, OtherAxis);
-  visit("end_axis", &Operation::end_axis, EndAxis);
-  visit("begin", &Operation::begin, Range);
-  visit("end", &Operation::end, Range);
-  visit("step", &Operation::step, Range);
-  visit("shape", &Operation::shape, TargetShape);
-  visit("order", &Operation::order, Order);
-  visit("size", &Operation::size, Size);
-  visit("scale_factors", &Operation::scale_factors, Size);
-  visit("axes", &Operation::axes, Axes);
-  visit("keep_dims", &Operation::keep_dims, Axes);
-  visit("fill", &Operation::fill, Fill);
-  visit("number", &Operation::number, Number);
 }
 
 Json to_json(const Value& value) {
@@ -109,12 +67,22 @@ Json to_json(const Integer& integer) {
   return json;
 }
 
+/// Calls `visit` with each member of such a post-op: its name, and the member of PostOp.
+template <typename Visit>
+void for_each_member(PostOpKind kind, const Visit& visit) {
+  const auto members = members_of(kind);
+  if (members == PostOpMembers::Value) visit("value", &PostOp::value);
+  if (members == PostOpMembers::Alpha || members == PostOpMembers::AlphaAndBeta)
+    visit("alpha", &PostOp::alpha);
+  if (members == PostOpMembers::AlphaAndBeta) visit("beta", &PostOp::beta);
+}
+
 Json to_json(const PostOp& post_op) {
   const PostOp standard;
   Json json{{"kind", name_of(post_op.kind)}};
-  write_unless_default(json, "alpha", post_op.alpha, standard.alpha);
-  write_unless_default(json, "beta", post_op.beta, standard.beta);
-  write_unless_default(json, "value", post_op.value, standard.value);
+  for_each_member(post_op.kind, [&](const char* name, auto member) {
+    write_unless_default(json, name, post_op.*member, standard.*member);
+  });
   return json;
 }
 
@@ -122,11 +90,72 @@ Json to_json(const Operation& operation) {
   const Operation standard;
   Json json{{"kind", name_of(operation.kind)}, {"inputs", operation.inputs}, {"output", operation.output}};
   write_unless_default(json, "name", operation.name, {});
-  for_each_attribute([&](const char* name, auto member, auto...) {
+  for_each_attribute([&](const char* name, auto member, auto /*limits*/, auto... /*wanted_by*/) {
     write_unless_default(json, name, operation.*member, standard.*member);
   });
   for (const auto& post_op : operation.post_ops) json["post_ops"].push_back(to_json(post_op));
   return json;
+}
+
+// Whether JSON holds such a value, which is then read: no number is rounded, cut off or made of a truth
+// value.
+
+bool read_from(const Json& json, std::int64_t& value) {
+  constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!json.is_number_integer()) return false;
+  if (json.is_number_unsigned() && json.get<std::uint64_t>() > kLargest) return false;
+  value = json.get<std::int64_t>();
+  return true;
+}
+
+bool read_from(const Json& json, int& value) {
+  std::int64_t number = 0;
+  if (!read_from(json, number) || !std::in_range<int>(number)) return false;
+  value = static_cast<int>(number);
+  return true;
+}
+
+bool read_from(const Json& json, double& value) {
+  if (!json.is_number()) return false;
+  value = json.get<double>();
+  return std::isfinite(value);
+}
+
+bool read_from(const Json& json, bool& value) {
+  if (!json.is_boolean()) return false;
+  value = json.get<bool>();
+  return true;
+}
+
+bool read_from(const Json& json, std::string& value) {
+  if (!json.is_string()) return false;
+  value = json.get_ref<const std::string&>();
+  return true;
+}
+
+bool read_from(const Json& json, Extent& extent) {
+  extent = {};
+  if (!json.is_object()) return read_from(json, extent.number);
+  const auto row = json.find("integer");
+  return json.size() == 1 && row != json.end() && read_from(*row, extent.integer) && extent.is_computed();
+}
+
+template <typename T>
+bool read_from(const Json& json, std::vector<T>& list) {
+  list.clear();
+  if (!json.is_array()) return false;
+  for (const auto& item : json) {
+    if (!read_from(item, list.emplace_back())) return false;
+  }
+  return true;
+}
+
+/// A value as errors show it.
+std::string shown(const Json& json) {
+  constexpr std::size_t kLongest = 40;
+  if (json.is_structured()) return json.is_array() ? "a list" : "an object";
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
 
 /// Reads the members of one JSON object, and refuses those that nobody asked for.
@@ -143,6 +172,14 @@ class Reader {
 
   void read(const char* name, std::optional<int>& value) {
     if (const Json* member = find(name)) assign(*member, name, value.emplace());
+  }
+
+  /// The list of this name, whose items are objects; null if there is none.
+  const Json* list(const char* name) {
+    const Json* member = find(name);
+    if (member != nullptr && !member->is_array())
+      fail(in_quotes(name) + " is " + shown(*member) + ", of another type", "see docs/runtime.md");
+    return member;
   }
 
   template <typename T>
@@ -174,10 +211,10 @@ class Reader {
 
   template <typename T>
   void assign(const Json& member, const char* name, T& value) const {
-    try {
-      member.get_to(value);
-    } catch (const Json::exception&) {
-      fail(in_quotes(name) + " is " + member.dump() + ", of another type", "see docs/runtime.md");
+    if (!read_from(member, value)) {
+      fail(in_quotes(name) + " is " + shown(member) +
+               (member.is_structured() ? " with what it may not hold" : ", of another type"),
+           "see docs/runtime.md");
     }
   }
 
@@ -244,17 +281,27 @@ PostOp read_post_op(const Json& json, const std::string& where) {
   std::string kind;
   reader.require("kind", kind);
   post_op.kind = kind_named(post_op_table(), reader, kind);
-  reader.read("alpha", post_op.alpha);
-  reader.read("beta", post_op.beta);
-  reader.read("value", post_op.value);
+  for_each_member(post_op.kind, [&](const char* name, auto member) { reader.read(name, post_op.*member); });
   reader.refuse_others();
   return post_op;
 }
 
 void read_attributes(Reader& reader, Attributes attributes, Operation& operation) {
-  for_each_attribute([&](const char* name, auto member, auto... wanted_by) {
+  for_each_attribute([&](const char* name, auto member, auto /*limits*/, auto... wanted_by) {
     if ((has(attributes, wanted_by) || ...)) reader.read(name, operation.*member);
   });
+}
+
+template <typename T, typename Read>
+void read_list(Reader& reader, const char* name, std::string_view item, std::vector<T>& list,
+               const Read& read) {
+  const Json* items = reader.list(name);
+  if (items == nullptr) return;
+  if (items->size() > kMostItems) {
+    reader.fail(in_quotes(name) + " holds " + std::to_string(items->size()) + " items",
+                "at most " + std::to_string(kMostItems) + " are possible");
+  }
+  for (std::size_t i = 0; i < items->size(); ++i) list.push_back(read((*items)[i], numbered(item, i)));
 }
 
 Operation read_operation(const Json& json, const std::string& where) {
@@ -270,28 +317,42 @@ Operation read_operation(const Json& json, const std::string& where) {
   named.require("output", operation.output);
   named.read("name", operation.name);
   read_attributes(named, row.attributes, operation);
-  Json post_ops = Json::array();
-  if (row.post_ops != PostOpsAllowed::None) named.read("post_ops", post_ops);
-  for (std::size_t i = 0; i < post_ops.size(); ++i) {
-    operation.post_ops.push_back(read_post_op(post_ops[i], numbered(named.where() + ", post-op", i)));
-  }
+  if (row.post_ops != PostOpsAllowed::None)
+    read_list(named, "post_ops", where + " (" + kind + "), post-op", operation.post_ops, read_post_op);
   named.refuse_others();
   return operation;
 }
 
-template <typename T, typename Read>
-void read_list(Reader& reader, const char* name, std::string_view item, std::vector<T>& list,
-               const Read& read) {
-  Json items = Json::array();
-  reader.read(name, items);
-  for (std::size_t i = 0; i < items.size(); ++i) list.push_back(read(items[i], numbered(item, i)));
-}
+/// Hears of what is parsed before it is kept. What nests deeper than programs do, and names that come twice
+/// in one object, of which a reader would take either, are refused.
+class Guard {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    constexpr int kDeepest = 8;
+    if (depth > kDeepest) fail("it nests more than " + std::to_string(kDeepest) + " lists and objects");
+    if (event == Json::parse_event_t::object_start) names_.emplace_back();
+    if (event == Json::parse_event_t::object_end) names_.pop_back();
+    if (event == Json::parse_event_t::key) {
+      const auto& name = parsed.get_ref<const std::string&>();
+      if (!names_.back().insert(name).second) fail(shown(parsed) + " is written twice in one object");
+    }
+    return true;
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& problem) {
+    throw ProgramError("the list of operations", problem, "the file is damaged: write it again");
+  }
+
+  std::vector<std::set<std::string>> names_{};  ///< of the objects that are open
+};
 
 Json parse(std::string_view text) {
   try {
-    return Json::parse(text);
+    return Json::parse(text, Guard());
   } catch (const Json::exception&) {
-    throw ProgramError("the list of operations", "it is no JSON", "the file is damaged: write it again");
+    throw ProgramError("the list of operations", "it is no JSON, or a number in it is too large",
+                       "the file is damaged: write it again");
   }
 }
 

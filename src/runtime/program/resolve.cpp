@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/program/checked.h"
 #include "runtime/program/error.h"
 #include "runtime/program/integers.h"
 #include "runtime/program/operation_table.h"
@@ -46,6 +47,11 @@ class Resolver {
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   void take_input(std::size_t index, const Shape& shape) {
+    if (shape.size() > static_cast<std::size_t>(kMostDimensions) || !is_possible(shape)) {
+      throw ProgramError(
+          "the call", "tensor " + std::to_string(index) + " is " + to_text(shape),
+          "give one of at most " + std::to_string(kMostDimensions) + " dimensions and 2^59 elements");
+    }
     resolved_.shapes[at(original_.program.inputs[index])] = shape;
   }
 
@@ -70,14 +76,14 @@ class Resolver {
   void keep_written_zeros(Operation& operation) const {
     const auto& input = input_of(operation);
     Shape others = input;
-    std::int64_t known = 1;
+    Checked known = 1;
     bool keeps = false;
     for (std::size_t d = 0; d < operation.shape.size(); ++d) {
       auto& extent = operation.shape[d];
       if (extent.is_computed()) {
         known = 0;
       } else if (extent.number != 0) {
-        known *= extent.number == -1 ? 1 : extent.number;
+        known = checked_product(known, extent.number == -1 ? 1 : extent.number);
       } else if (d < input.size()) {
         extent = input[d];
         others[d] = 1;
@@ -89,8 +95,8 @@ class Resolver {
       }
     }
     const auto open = std::ranges::find(operation.shape, Extent(-1));
-    const bool is_known = keeps && known > 0 && open != operation.shape.end();
-    if (is_known && elements_of(others) % known == 0) *open = elements_of(others) / known;
+    const bool is_known = keeps && known && *known > 0 && open != operation.shape.end();
+    if (is_known && elements_of(others) % *known == 0) *open = elements_of(others) / *known;
   }
 
   [[nodiscard]] const Shape& input_of(const Operation& operation) const {
@@ -106,6 +112,15 @@ class Resolver {
         "call the program with shapes like those that it was made for");
   }
 
+  /// How many dimensions an axis is one of. PyTorch's rule for concatenations: [0] is nothing.
+  [[nodiscard]] std::size_t rank_of_axis(const Operation& operation) const {
+    for (const int input : operation.inputs) {
+      const Shape& shape = resolved_.shapes[at(input)];
+      if (operation.kind != Kind::Concat || shape != Shape{0}) return shape.size();
+    }
+    return 1;
+  }
+
   /// One number stands for all dimensions after the second.
   void repeat_size(Operation& operation) const {
     const std::size_t rank = input_of(operation).size();
@@ -115,8 +130,10 @@ class Resolver {
       operation.scale_factors.resize(rank - 2, operation.scale_factors.front());
   }
 
-  /// Says what a view does in numbers that count from the front.
+  /// Says what an operation does in numbers that count from the front.
   void lower(Operation& operation) const {
+    if (has(row_of(operation.kind).attributes, Attribute::Axis) && operation.kind != Kind::Unsqueeze)
+      operation.axis = static_cast<std::int64_t>(axis_within(operation.axis, rank_of_axis(operation)));
     switch (operation.kind) {
       case Kind::ResizeNearest:
       case Kind::ResizeBilinear:
@@ -178,8 +195,12 @@ class Resolver {
     } else {
       const auto first = axis_within(operation.axis, rank);
       const auto last = axis_within(operation.end_axis, rank);
+      if (first > last) {
+        throw ProgramError(where_, "its end_axis stands before its axis",
+                           "call the program with shapes like those that it was made for");
+      }
       for (auto axis = first + 1; axis <= last; ++axis) shape[first] *= shape[axis];
-      if (last > first) shape.erase(place(first + 1), place(last + 1));
+      shape.erase(place(first + 1), place(last + 1));
     }
     operation.kind = Kind::Reshape;
     operation.shape.assign(shape.begin(), shape.end());
@@ -190,13 +211,12 @@ class Resolver {
     const auto open = std::ranges::find(parts, -1);
     if (open == parts.end()) return parts;
     *open = 1;
-    const auto known = elements_of(parts);
-    if (known <= 0 || size % known != 0) {
-      throw ProgramError(where_,
-                         std::to_string(size) + " is not divided into parts of " + std::to_string(known),
+    const auto known = checked_elements(parts);
+    if (!known || *known <= 0 || size % *known != 0) {
+      throw ProgramError(where_, std::to_string(size) + " is not divided into parts like " + to_text(parts),
                          "call the program with shapes like those that it was made for");
     }
-    *open = size / known;
+    *open = size / *known;
     return parts;
   }
 
@@ -249,6 +269,7 @@ class Resolver {
     const auto range = clamped_range(operation.begin.number, operation.end.number, size);
     operation.begin = range.begin;
     operation.end = range.end;
+    operation.step = std::min(operation.step, std::max<std::int64_t>(size, 1));  // takes the same places
   }
 
   const Model& original_;
@@ -266,6 +287,11 @@ Range clamped_range(std::int64_t begin, std::int64_t end, std::int64_t size) {
   };
   const auto first = clamped(begin, 0);
   return {first, clamped(end, first)};
+}
+
+std::int64_t places_of(Range range, std::int64_t step) {
+  const auto length = range.end - range.begin;
+  return length == 0 ? 0 : (length - 1) / step + 1;
 }
 
 std::vector<bool> rows_of_call(const Program& program) {

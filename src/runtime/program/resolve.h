@@ -22,6 +22,8 @@ struct Range {
   std::int64_t end = 0;
 };
 Range clamped_range(std::int64_t begin, std::int64_t end, std::int64_t size);
+/// How many places a slice takes.
+std::int64_t places_of(Range range, std::int64_t step);
 
 /// Which rows of the integers change with those that a call brings, its tensors being alike.
 std::vector<bool> rows_of_call(const Program& program);

@@ -4,31 +4,36 @@
 #include <cmath>
 
 #include "runtime/program/asked.h"
+#include "runtime/program/attributes.h"
 
 namespace tsq::runtime {
 namespace {
 
-/// Is each written list as long as there are spatial dimensions?
-void require_lengths(const Asked& asked, std::size_t dimensions) {
-  const auto& operation = asked.operation();
-  for (const auto* written :
-       {&operation.stride, &operation.dilation, &operation.padding_begin, &operation.padding_end}) {
-    asked.require(written->empty() || written->size() == dimensions,
-                  to_text(*written) + " is not for " + std::to_string(dimensions) + " dimensions");
-  }
-}
-
-/// Only the batch, or with it the channels, of an image may have no elements. From `first` on none may.
+/// Only the batch, or with it the channels, of an image may have no elements. From `first` on none may; and
+/// kernels count the places of an image in 32 bits.
 void require_elements(const Asked& asked, const Shape& shape, std::size_t first) {
   const bool all = std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(first), shape.end(),
                                [](auto size) { return size > 0; });
   asked.require(all, "it has " + to_text(shape) + ", in which more than the batch is empty");
+  const bool counts =
+      std::all_of(shape.begin() + 2, shape.end(), [](auto size) { return size <= kLargestWindow; });
+  asked.require(counts, "it has " + to_text(shape) + ", which is too large for an image");
 }
 
+/// All numbers are at most `kLargestWindow`, so that sums and a product stay in 64 bits.
 std::int64_t window_positions(std::int64_t padded, std::int64_t kernel, std::int64_t stride,
                               std::int64_t dilation) {
   const auto free = padded - dilation * (kernel - 1) - 1;
   return free < 0 ? 0 : free / stride + 1;
+}
+
+/// (size - 1) * stride + dilation * (kernel - 1) + 1, less the padding.
+std::int64_t transposed_positions(const Asked& asked, std::int64_t size, std::int64_t kernel,
+                                  std::int64_t stride, std::int64_t dilation, std::int64_t padding) {
+  const auto reached = checked_sum((size - 1) * stride, dilation * (kernel - 1));
+  const auto positions = checked_sum(reached, 1 - padding);
+  asked.require(positions.has_value(), "its output is too large for an image");
+  return *positions;
 }
 
 Shape convolution(const Asked& asked) {
@@ -42,7 +47,6 @@ Shape convolution(const Asked& asked) {
   asked.require(input[1] == channels, "its input has " + std::to_string(input[1]) +
                                           " channels, and its weight " + std::to_string(channels));
   const auto dimensions = input.size() - 2;
-  require_lengths(asked, dimensions);
   require_elements(asked, input, 1);
   const auto stride = spatial(operation.stride, dimensions, 1);
   const auto dilation = spatial(operation.dilation, dimensions, 1);
@@ -52,9 +56,9 @@ Shape convolution(const Asked& asked) {
   for (std::size_t d = 0; d < dimensions; ++d) {
     const auto size = input[d + 2];
     const auto kernel = weight[d + 2];
-    output.push_back(transposed
-                         ? (size - 1) * stride[d] - before[d] - after[d] + dilation[d] * (kernel - 1) + 1
-                         : window_positions(size + before[d] + after[d], kernel, stride[d], dilation[d]));
+    output.push_back(
+        transposed ? transposed_positions(asked, size, kernel, stride[d], dilation[d], before[d] + after[d])
+                   : window_positions(size + before[d] + after[d], kernel, stride[d], dilation[d]));
   }
   require_elements(asked, output, 1);
   return output;
@@ -128,7 +132,6 @@ Shape concat(const Asked& asked) {
   if (first == inputs.size()) return {0};
   Shape output = asked.input(first);
   const auto axis = axis_of(asked.operation(), output.size());
-  asked.require(axis < output.size(), "its axis is none of " + to_text(output));
   for (std::size_t i = first + 1; i < inputs.size(); ++i) {
     if (is_nothing(inputs[i])) continue;
     Shape other = asked.input(i);
@@ -136,7 +139,7 @@ Shape concat(const Asked& asked) {
     const auto size = other[axis];
     other[axis] = output[axis];
     asked.require(other == output, "its inputs differ beside the axis");
-    output[axis] += size;
+    output[axis] = asked.known(checked_sum(output[axis], size));
   }
   return output;
 }
@@ -147,12 +150,14 @@ Shape pool(const Asked& asked) {
   asked.require(output.size() == operation.kernel.size() + 2, "its input is " + to_text(output));
   require_elements(asked, output, 1);
   const auto dimensions = operation.kernel.size();
-  require_lengths(asked, dimensions);
   const auto stride = operation.stride.empty() ? operation.kernel : operation.stride;
   const auto dilation = spatial(operation.dilation, dimensions, 1);
   const auto before = spatial(operation.padding_begin, dimensions, 0);
   const auto after = spatial(operation.padding_end, dimensions, 0);
   for (std::size_t d = 0; d < dimensions; ++d) {
+    // No window lies in the padding alone.
+    const auto reach = dilation[d] * (operation.kernel[d] - 1) + 1;
+    asked.require(before[d] < reach && after[d] < reach, "its padding is as large as its windows");
     const auto size = output[d + 2];
     const auto more = operation.ceil_mode ? stride[d] - 1 : 0;
     auto positions =
@@ -178,6 +183,8 @@ Shape adaptive_pool(const Asked& asked) {
   asked.require(output.size() == sizes.size() + 2 && output.size() <= 5, "its input is " + to_text(output));
   require_elements(asked, output, asked.operation().kind == Kind::AdaptiveMaxPool ? 1 : 2);
   std::ranges::copy(sizes, output.begin() + 2);
+  const bool counts = std::ranges::all_of(sizes, [](auto size) { return size <= kLargestWindow; });
+  asked.require(counts, "its output would be " + to_text(output) + ", which is too large for an image");
   return output;
 }
 
@@ -202,7 +209,8 @@ Shape pad(const Asked& asked) {
   const auto padded = operation.padding_begin.size();
   asked.require(output.size() >= padded, "its input is " + to_text(output));
   for (std::size_t d = 0; d < padded; ++d) {
-    output[output.size() - padded + d] += operation.padding_begin[d] + operation.padding_end[d];
+    auto& size = output[output.size() - padded + d];
+    size = asked.known(checked_sum(size, operation.padding_begin[d] + operation.padding_end[d]));
   }
   return output;
 }
@@ -247,6 +255,7 @@ Shape resize(const Asked& asked) {
   asked.require(output.size() >= 3 && given == output.size() - 2, "its input is " + to_text(output));
   require_elements(asked, output, 1);
   for (std::size_t d = 0; d < given; ++d) {
+    // Both factors have at most 31 bits.
     output[d + 2] = operation.size.empty()
                         ? static_cast<std::int64_t>(
                               std::floor(static_cast<double>(output[d + 2]) * operation.scale_factors[d]))
@@ -338,6 +347,14 @@ Shape output_of(const Asked& asked) {
   asked.fail("it has no shape");
 }
 
+/// What the table says of the first input. PyTorch's rule for concatenations: [0] is nothing.
+void require_ranks(const Asked& asked) {
+  if (asked.operation().inputs.empty()) return;
+  const auto ranks = row_of(asked.operation().kind).ranks;
+  const auto rank = static_cast<std::int64_t>(asked.input().size());
+  asked.require(ranks.fewest <= rank && rank <= ranks.most, "its input is " + to_text(asked.input()));
+}
+
 void check_post_ops(const Asked& asked, const Shape& output) {
   for (const auto& post_op : asked.operation().post_ops) {
     if (post_op.value < 0) continue;
@@ -380,9 +397,12 @@ Shape numbers_of(const Extents& extents) {
 Shape shape_of(const Model& model, std::size_t index, const Operation& plain,
                const std::vector<Shape>& shapes) {
   const Asked asked{model, index, plain, shapes};
+  require_ranks(asked);
   Shape output = output_of(asked);
-  asked.require(std::ranges::all_of(output, [](auto size) { return size >= 0; }),
-                "its output would be " + to_text(output));
+  asked.require(output.size() <= static_cast<std::size_t>(kMostDimensions),
+                "its output would have " + std::to_string(output.size()) + " dimensions, and " +
+                    std::to_string(kMostDimensions) + " are possible");
+  asked.require(is_possible(output), "its output would be " + to_text(output) + ", which no tensor can be");
   check_post_ops(asked, output);
   return output;
 }

@@ -113,8 +113,9 @@ class Splitter {
     const auto begin = slice.begin.number;
     const auto size = slice.end.number - begin;
     Operation part = linear;
+    const auto columns = shape(linear.output).back();
     for (auto* index : {&part.weight, &part.weight_scales, &part.bias}) {
-      if (*index) *index = rows_of(**index, begin * parting.width, size * parting.width);
+      if (*index) *index = rows_of(**index, columns, begin * parting.width, size * parting.width);
     }
     if (parting.moves.empty()) {
       part.output = slice.output;
@@ -144,15 +145,15 @@ class Splitter {
     return static_cast<int>(program().values.size()) - 1;
   }
 
-  /// Some rows of a constant, which stay where they are.
-  int rows_of(int index, std::int64_t begin, std::int64_t size) {
+  /// Some rows of a constant that has `count` of them, whatever its shape; they stay where they are.
+  int rows_of(int index, std::int64_t count, std::int64_t begin, std::int64_t size) {
     auto& constants = resolved_.model.constants;
     Constant rows = constants[static_cast<std::size_t>(index)];
     if (elements_of(rows.shape) == 1) return index;  // one scale for all
-    const auto row = elements_of(rows.shape) / rows.shape[0] * bytes_of(rows.dtype);
-    const auto* data = static_cast<const std::byte*>(rows.data.get()) + begin * row;
+    const auto length = elements_of(rows.shape) / count;
+    const auto* data = static_cast<const std::byte*>(rows.data.get()) + begin * length * bytes_of(rows.dtype);
     rows.data = std::shared_ptr<const void>(rows.data, data);
-    rows.shape[0] = size;
+    rows.shape = rows.shape.size() == 2 && rows.shape[0] == count ? Shape{size, length} : Shape{size};
     constants.push_back(rows);
     return static_cast<int>(constants.size()) - 1;
   }

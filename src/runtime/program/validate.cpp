@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
+#include <type_traits>
 
+#include "runtime/program/attributes.h"
 #include "runtime/program/error.h"
 #include "runtime/program/known_values.h"
 #include "runtime/program/operation_table.h"
@@ -18,6 +22,7 @@ class Checker {
   explicit Checker(const Model& model) : model_(model), written_(model.program.values.size(), false) {}
 
   void run() {
+    for (std::size_t i = 0; i < model_.constants.size(); ++i) check_shape_of_constant(i);
     for (std::size_t i = 0; i < values().size(); ++i) check_value(i);
     for (const int input : program().inputs) check_input(input);
     if (program().given_integers < 0)
@@ -43,6 +48,15 @@ class Checker {
     throw ProgramError(where_, problem, remedy);
   }
 
+  void check_shape_of_constant(std::size_t index) {
+    where_ = "constant " + std::to_string(index);
+    const auto& shape = model_.constants[index].shape;
+    if (shape.size() > static_cast<std::size_t>(kMostDimensions) || !is_possible(shape)) {
+      fail("it is " + to_text(shape),
+           "tensors have at most " + std::to_string(kMostDimensions) + " dimensions and 2^59 elements");
+    }
+  }
+
   void check_value(std::size_t index) {
     where_ = "value " + std::to_string(index);
     const auto& checked = values()[index];
@@ -54,8 +68,10 @@ class Checker {
     if (checked.dtype == Dtype::I64 && checked.constant)
       fail("its constant is i64", "such values are inputs");
     if (!is_int8(checked.dtype)) return;
-    if (!std::isfinite(checked.scale) || checked.scale <= 0) {
-      fail("its scale is " + std::to_string(checked.scale), "scales are positive numbers");
+    constexpr Finite kScales{std::numeric_limits<float>::min(), std::numeric_limits<float>::max()};
+    if (!is_within(checked.scale, kScales)) {
+      fail("its scale is " + std::to_string(checked.scale),
+           "scales are positive numbers that a float of 32 bits holds");
     }
     const int lowest = checked.dtype == Dtype::U8 ? 0 : -128;
     if (checked.zero_point < lowest || checked.zero_point > lowest + 255) {
@@ -108,7 +124,8 @@ class Checker {
     }
   }
 
-  /// Are the sizes known from which this number is computed?
+  /// Are the sizes known from which this number is computed? Rows may stand in chains of any length: those
+  /// that are still to be looked at wait in a list.
   void require_computable(const Extent& extent) {
     if (!extent.is_computed()) return;
     const auto rows = program().integers.size();
@@ -116,12 +133,17 @@ class Checker {
       fail("there is no integer " + std::to_string(extent.integer) + " among " + std::to_string(rows));
     }
     computable_.resize(rows, false);
-    if (computable_[static_cast<std::size_t>(extent.integer)]) return;
-    const auto& integer = program().integers[static_cast<std::size_t>(extent.integer)];
-    if (integer.kind == IntegerKind::Size) require_written(integer.value);
-    require_computable(integer.left);
-    require_computable(integer.right);
-    computable_[static_cast<std::size_t>(extent.integer)] = true;
+    std::vector<Extent> waiting{extent};
+    while (!waiting.empty()) {
+      const Extent next = waiting.back();
+      waiting.pop_back();
+      if (!next.is_computed() || computable_[static_cast<std::size_t>(next.integer)]) continue;
+      const auto& integer = program().integers[static_cast<std::size_t>(next.integer)];
+      if (integer.kind == IntegerKind::Size) require_written(integer.value);
+      computable_[static_cast<std::size_t>(next.integer)] = true;
+      waiting.push_back(integer.left);
+      waiting.push_back(integer.right);
+    }
   }
 
   void check_operation(std::size_t index) {
@@ -146,20 +168,24 @@ class Checker {
   }
 
   void check_post_op(const PostOp& post_op, const OperationRow& row) const {
-    const bool reads_value = post_op.kind == PostOpKind::Add || post_op.kind == PostOpKind::Mul;
+    const std::string name = "post-op '" + std::string(name_of(post_op.kind)) + "'";
+    const bool reads_value = members_of(post_op.kind) == PostOpMembers::Value;
     const bool clamps = post_op.kind == PostOpKind::Relu || post_op.kind == PostOpKind::Clamp;
     const bool is_number = row.kind != Kind::Number || number_after(post_op, 1).has_value();
     const bool allowed = is_number && (row.post_ops == PostOpsAllowed::All ||
                                        (row.post_ops == PostOpsAllowed::Functions && !reads_value) ||
                                        (row.post_ops == PostOpsAllowed::Clamps && clamps));
-    if (!allowed) {
-      fail("post-op '" + std::string(name_of(post_op.kind)) + "' is none of this kind's",
-           "write an operation of its own");
-    }
-    if (!std::isfinite(post_op.alpha) || !std::isfinite(post_op.beta)) {
-      fail("a number of post-op '" + std::string(name_of(post_op.kind)) + "' is not finite");
-    }
-    if (!reads_value) return;
+    if (!allowed) fail(name + " is none of this kind's", "write an operation of its own");
+    if (!is_within(post_op.alpha, kFloats) || !is_within(post_op.beta, kFloats))
+      fail("a number of " + name + " is no float of 32 bits");
+    if (post_op.kind == PostOpKind::Clamp && post_op.alpha > post_op.beta)
+      fail(name + " has an alpha above its beta", "write the lower bound as alpha");
+    if (!reads_value && post_op.value >= 0)
+      fail(name + " has a value", "only 'add' and 'mul' read one: remove it");
+    if (reads_value) check_value_of(post_op);
+  }
+
+  void check_value_of(const PostOp& post_op) const {
     require_written(post_op.value);
     const auto& read = value(post_op.value);
     if (read.dtype == Dtype::I64) fail("a post-op reads an i64 value");
@@ -190,6 +216,7 @@ class Checker {
     const auto& weight = constant(*operation.weight);
     if (weight.shape.size() != 2) fail("its weight has not two dimensions");
     require_length("weight_scales", operation.weight_scales, weight.shape[0], false);
+    if (operation.weight_scales) require_finite("weight_scales", constant(*operation.weight_scales));
     require_length("bias", operation.bias, weight.shape[0], false);
     if (is_int8(weight.dtype) != operation.weight_scales.has_value() || weight.dtype == Dtype::I64)
       fail("its weight is " + std::string(name_of(weight.dtype)), "int8 rows have scales, f32 rows none");
@@ -221,6 +248,7 @@ class Checker {
     if (weight.dtype != Dtype::S8) fail("its weight is u8", "weights are s8 or f32");
     if (!scales) fail(std::string("its ") + name + " are missing");
     require_length(name, scales, channels, true);
+    require_finite(name, constant(*scales));
   }
 
   void check_recurrent(const Operation& operation) const {
@@ -251,6 +279,13 @@ class Checker {
          std::to_string(wanted) + (or_one ? " or one are wanted" : " are wanted"));
   }
 
+  /// Numbers that are folded into others.
+  void require_finite(const char* name, const Constant& list) const {
+    const std::span numbers(list.floats(), static_cast<std::size_t>(elements_of(list.shape)));
+    if (std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); })) return;
+    fail(std::string("its ") + name + " holds what is no finite number");
+  }
+
   void check_dtypes(const Operation& operation) const {
     require_exists(operation.output);
     const bool writes_rows = value(operation.output).dtype == Dtype::I64;
@@ -266,34 +301,78 @@ class Checker {
     }
   }
 
-  void check_numbers(const Operation& operation) const {
-    const auto positive = [](std::int64_t number) { return number > 0; };
-    const auto positive_extent = [](const Extent& extent) {
-      return extent.is_computed() || extent.number > 0;
-    };
-    const auto not_negative = [](std::int64_t number) { return number >= 0; };
-    const bool valid = std::ranges::all_of(operation.kernel, positive) &&
-                       std::ranges::all_of(operation.stride, positive) &&
-                       std::ranges::all_of(operation.dilation, positive) &&
-                       std::ranges::all_of(operation.size, positive_extent) && operation.step > 0 &&
-                       std::ranges::all_of(operation.padding_begin, not_negative);
-    if (!valid)
-      fail("a kernel, stride, dilation, size, step or padding is too small", "write positive numbers");
-    const bool chosen = operation.kind == Kind::Attention && operation.alpha == 0;
-    if (!std::isfinite(operation.alpha) || (operation.alpha <= 0 && !chosen)) {
-      fail("its alpha is no positive number");
+  // Whether a number of an attribute lies within its limits; calls check what they compute.
+  static bool is_within(std::int64_t number, Whole limits) {
+    return limits.low <= number && number <= limits.high;
+  }
+  static bool is_within(const Extent& extent, Whole limits) {
+    return extent.is_computed() || is_within(extent.number, limits);
+  }
+  static bool is_within(double number, Finite limits) {
+    return limits.low <= number && number <= limits.high;  // which what is no number does not
+  }
+
+  template <typename Number, typename Limits>
+  void require_within(const char* name, const Number& number, Limits limits) const {
+    if (is_within(number, limits)) return;
+    if constexpr (std::is_same_v<Number, double>) {
+      fail(std::string("its ") + name + " is " + std::to_string(number), "write a number that fits it");
+    } else {
+      fail(std::string("its ") + name + " holds " + std::to_string(Extent(number).number),
+           "numbers from " + std::to_string(limits.low) + " to " + std::to_string(limits.high) + " fit it");
     }
-    if (operation.groups < 1) fail("it has " + std::to_string(operation.groups) + " groups");
+  }
+
+  template <typename Number, typename Limits>
+  void require_within(const char* name, const std::vector<Number>& list, Limits limits) const {
+    if (list.size() > static_cast<std::size_t>(kMostDimensions)) {
+      fail(std::string("its ") + name + " has " + std::to_string(list.size()) + " numbers",
+           "tensors have at most " + std::to_string(kMostDimensions) + " dimensions");
+    }
+    for (const Number& number : list) require_within(name, number, limits);
+  }
+
+  template <typename T>
+  void require_within(const char* /*name*/, const T& /*value*/, Anything /*limits*/) const {}
+
+  void check_numbers(const Operation& operation) const {
+    for_each_attribute([&](const char* name, auto member, auto limits, auto... /*wanted_by*/) {
+      require_within(name, operation.*member, limits);
+    });
+    const bool chosen = operation.kind == Kind::Attention && operation.alpha == 0;
+    if (operation.alpha <= 0 && !chosen) fail("its alpha is no positive number");
     const bool adaptive = operation.kind == Kind::AdaptiveAvgPool || operation.kind == Kind::AdaptiveMaxPool;
     if (adaptive && operation.size.empty()) fail("its size is missing");
-    const bool pads = operation.kind == Kind::Pad;
-    if (pads && (operation.padding_begin.size() != operation.padding_end.size() ||
-                 !std::ranges::all_of(operation.padding_end, not_negative))) {
-      fail("its paddings do not fit each other or are negative",
-           "write as many at the end as at the beginning");
-    }
-    if (!std::isfinite(operation.epsilon) || operation.epsilon < 0) fail("its epsilon is no fitting number");
+    if (std::ranges::count(operation.shape, Extent(-1)) > 1 && operation.kind != Kind::Expand)
+      fail("its shape leaves more than one size open", "write one -1 at most");
+    check_windows(operation);
   }
+
+  /// Strides, paddings and dilations are those of each dimension of a window, or none are written.
+  void check_windows(const Operation& operation) const {
+    const auto& row = row_of(operation.kind);
+    const bool pads = operation.kind == Kind::Pad;
+    if (!has(row.attributes, Attribute::Padding)) return;
+    const bool weighs = has(row.attributes, Attribute::Weight);
+    const auto dimensions = weighs ? constant(*operation.weight).shape.size() - 2
+                            : pads ? operation.padding_begin.size()
+                                   : operation.kernel.size();
+    if (!weighs && !pads && (dimensions < 1 || dimensions > 3))
+      fail("its kernel is " + to_text(operation.kernel), "a window has one to three dimensions");
+    for (const auto* written :
+         {&operation.stride, &operation.dilation, &operation.padding_begin, &operation.padding_end}) {
+      if (written->size() == dimensions || (written->empty() && !pads)) continue;
+      if (pads && (written == &operation.stride || written == &operation.dilation)) continue;
+      fail(to_text(*written) + " is not for " + std::to_string(dimensions) + " dimensions",
+           "write a number for each");
+    }
+    const bool crops =
+        std::ranges::any_of(operation.padding_end, [](std::int64_t padding) { return padding < 0; });
+    if (crops && operation.kind != Kind::TransposedConvolution)
+      fail("its padding_end is negative", "only that of a transposed convolution may be");
+  }
+
+  static constexpr Finite kFloats{std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max()};
 
   const Model& model_;
   std::vector<bool> written_;

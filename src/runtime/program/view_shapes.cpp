@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "runtime/program/asked.h"
+#include "runtime/program/resolve.h"
 
 namespace tsq::runtime {
 
@@ -23,16 +24,16 @@ Shape broadcast_shape(const Asked& asked, const Shape& a, const Shape& b) {
 
 Shape shape_of_reshape(const Asked& asked) {
   const auto& input = asked.input();
+  const auto elements = elements_of(input);
   Shape output = numbers_of(asked.operation().shape);
   const auto open = std::ranges::find(output, -1);
   if (open != output.end()) {
     *open = 1;
-    const auto known = elements_of(output);
-    asked.require(known > 0 && elements_of(input) % known == 0, to_text(input) + " does not fill its shape");
-    *open = elements_of(input) / known;
+    const auto known = checked_elements(output);
+    asked.require(known && *known > 0 && elements % *known == 0, to_text(input) + " does not fill its shape");
+    *open = elements / *known;
   }
-  asked.require(elements_of(output) == elements_of(input),
-                to_text(input) + " does not fill " + to_text(output));
+  asked.require(checked_elements(output) == elements, to_text(input) + " does not fill " + to_text(output));
   return output;
 }
 
@@ -61,8 +62,7 @@ Shape shape_of_slice(const Asked& asked) {
   const auto& operation = asked.operation();
   Shape output = asked.input();
   const auto axis = axis_of(operation, output.size());
-  const auto length = operation.end.number - operation.begin.number;
-  output[axis] = (length + operation.step - 1) / operation.step;
+  output[axis] = places_of({operation.begin.number, operation.end.number}, operation.step);
   return output;
 }
 
