@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -76,6 +77,9 @@ struct RunnerOptions {
   int threads{0};             ///< that a call computes with, set for the process; 0: LibTorch's own choice
   bool keep_memory{false};    ///< calls keep_freed_memory(), which concerns the whole process
   bool channels_last{false};  ///< four-dimensional tensors are passed in channels-last order
+  /// Bytes that a call of a fused program may need, set for the process: one that would need more is refused
+  /// before it allocates them. 0: what is set stays, and is at first 80 % of what is available.
+  std::int64_t memory_limit{0};
 };
 
 /// A loaded model, called without gradients and under a hold of its engine (EngineHold).
@@ -94,6 +98,7 @@ class Runner {
   explicit Runner(const std::string& path, RunnerOptions options = {})
       : options_(options), engine_(engine_of_file(path)) {
     load_library_of_file(path);
+    if (options_.memory_limit > 0) set_memory_limit(options_.memory_limit);
     if (options_.keep_memory) keep_freed_memory();
     if (options_.threads > 0) at::set_num_threads(options_.threads);
     const EngineHold hold(engine_);

@@ -7,6 +7,7 @@
 #include <caffe2/serialize/inline_container.h>
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -18,8 +19,10 @@ namespace tsq {
 /// The library that runs fused programs.
 inline constexpr const char* kRuntimeLibrary = "libtsq_runtime.so";
 
-/// The operator of the library that calls a program, and the class of programs as TorchScript's code has it.
+/// Operators of the library: one calls a program, one limits what calls need. And the class of programs as
+/// TorchScript's code has it.
 inline constexpr const char* kProgramOperator = "tsq::run";
+inline constexpr const char* kMemoryLimitOperator = "tsq::set_memory_limit";
 inline constexpr const char* kProgramClass = "torch.classes.tsq.Program";
 
 /// Whether the process has it: linked, or loaded by whomever.
@@ -63,6 +66,13 @@ inline std::string load_runtime_library() {
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return {};
   const char* reason = dlerror();
   return reason != nullptr ? reason : path + " cannot be loaded";
+}
+
+/// Bytes that a call of a fused program may need, for the whole process; 0: 80 % of what is available.
+/// Without the library there are no such calls, and this does nothing.
+inline void set_memory_limit(std::int64_t bytes) {
+  const auto set = c10::Dispatcher::singleton().findSchema({kMemoryLimitOperator, ""});
+  if (set) set->typed<void(std::int64_t)>().call(bytes);
 }
 
 }  // namespace tsq

@@ -1,10 +1,13 @@
 #include "runtime/compiled_program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
+#include <limits>
 
 #include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
+#include "runtime/program/checked.h"
 #include "runtime/program/error.h"
 #include "runtime/program/fuse_attention.h"
 #include "runtime/program/fuse_operations.h"
@@ -12,6 +15,7 @@
 #include "runtime/program/operation_table.h"
 #include "runtime/program/resolve.h"
 #include "runtime/program/split_products.h"
+#include "runtime/sentences.h"
 
 namespace tsq::runtime {
 namespace {
@@ -33,6 +37,23 @@ void build(Compilation& compilation, const Program& program, std::size_t index) 
                        "leave this operation to LibTorch");
   }
   throw ProgramError(where(), "no kernel takes its shapes", "leave this operation to LibTorch");
+}
+
+/// What a call returns has to be allocated: the operation that is too much is named.
+void require_memory_of_outputs(const ResolvedModel& resolved, std::int64_t limit) {
+  const Program& program = resolved.model.program;
+  std::int64_t needed = 0;
+  for (const int output : program.outputs) {
+    const auto value = static_cast<std::size_t>(output);
+    needed += elements_of(resolved.shapes[value]) * bytes_of(program.values[value].dtype);
+    if (needed <= limit) continue;
+    const auto writer = std::ranges::find(program.operations, output, &Operation::output);
+    const bool is_written = writer != program.operations.end();
+    throw MemoryError(
+        is_written ? name_of_operation(program, static_cast<std::size_t>(writer - program.operations.begin()))
+                   : "the call",
+        needed, limit);
+  }
 }
 
 std::vector<Shape> shapes_of(std::span<const View> views) {
@@ -164,7 +185,7 @@ class CompiledProgram::Execution {
 
 CompiledProgram::CompiledProgram(const Model& model, std::span<const View> inputs,
                                  std::span<const std::int64_t> integers, int threads, PackedWeights& weights,
-                                 const DivideBatch& divide) {
+                                 std::int64_t memory_limit, const DivideBatch& divide) {
   auto split = resolve(model, shapes_of(inputs), integers);
   moving_ = MovingSlices(model.program, split, integers);
   settle_known_values(split);
@@ -174,6 +195,7 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
     output_shapes_.push_back(whole.shapes[static_cast<std::size_t>(output)]);
     output_dtypes_.push_back(model.program.values[static_cast<std::size_t>(output)].dtype);
   }
+  require_memory_of_outputs(whole, memory_limit);
   const auto batch = batch_rows(whole);
   if (batch) parts_ = divide(whole, *batch, threads);
   const auto part_inputs = inputs_of_part(inputs, whole, batch);
@@ -185,7 +207,7 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
   const int threads_of_part = parts_.at_once > 1 ? 1 : threads;
   const ThreadCount count(threads_of_part);
   const Program& program = part.model.program;
-  Compilation compilation(part.model, part.shapes, part_inputs, threads_of_part, weights);
+  Compilation compilation(part.model, part.shapes, part_inputs, threads_of_part, weights, memory_limit);
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     compilation.begin(i);
     if (!compilation.is_written(program.operations[i].output)) build(compilation, program, i);
@@ -195,6 +217,24 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
   buffers_ = std::move(compilation.buffers);
   steps_ = std::move(compilation.steps);
   arena_ = plan_arena(buffers_, steps_);
+  require_memory(compilation.held_bytes(), memory_limit);
+}
+
+void CompiledProgram::require_memory(std::int64_t tables, std::int64_t limit) const {
+  Checked needed = checked_sum(tables, checked_product(arena_.bytes, parts_.at_once));
+  for (std::size_t i = 0; i < output_shapes_.size(); ++i) {
+    const auto bytes = elements_of(output_shapes_[i]) * bytes_of(output_dtypes_[i]);
+    needed = checked_sum(needed, bytes);
+  }
+  const auto known = needed.value_or(std::numeric_limits<std::int64_t>::max());
+  if (known > limit) throw MemoryError("the call", known, limit);
+}
+
+std::int64_t CompiledProgram::free_idle_arenas() const {
+  const std::scoped_lock lock(mutex_);
+  const auto bytes = static_cast<std::int64_t>(idle_.size()) * arena_.bytes;
+  idle_.clear();
+  return bytes;
 }
 
 CompiledProgram::~CompiledProgram() = default;
@@ -242,8 +282,10 @@ void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* c
                           std::span<const std::int64_t> integers) const {
   const RunningProgram running;
   const auto all = given(inputs, outputs, integers);
-  if (parts_.at_once == 1) return run_parts(all, 0, parts_.count);
-  run_at_once(parts_, [&](std::int64_t begin, std::int64_t end) { run_parts(all, begin, end); });
+  in_sentences("the call", [&] {
+    if (parts_.at_once == 1) return run_parts(all, 0, parts_.count);
+    run_at_once(parts_, [&](std::int64_t begin, std::int64_t end) { run_parts(all, begin, end); });
+  });
 }
 
 void CompiledProgram::run_parts(const Given& given, std::int64_t begin, std::int64_t end) const {

@@ -29,9 +29,11 @@ struct StepTime {
 /// for the next call. A batch may run in parts, each with all steps.
 class CompiledProgram {
  public:
-  /// `divide` says in which parts a batch runs.
+  /// `divide` says in which parts a batch runs. Throws MemoryError, before it allocates much, where a call
+  /// would need more bytes than `memory_limit`.
   CompiledProgram(const Model& model, std::span<const View> inputs, std::span<const std::int64_t> integers,
-                  int threads, PackedWeights& weights, const DivideBatch& divide = divided_batch);
+                  int threads, PackedWeights& weights, std::int64_t memory_limit,
+                  const DivideBatch& divide = divided_batch);
   ~CompiledProgram();
   CompiledProgram(const CompiledProgram&) = delete;
   CompiledProgram& operator=(const CompiledProgram&) = delete;
@@ -48,6 +50,9 @@ class CompiledProgram {
   [[nodiscard]] bool fits(std::span<const std::int64_t> integers) const {
     return moving_.begins(integers).has_value();
   }
+
+  /// Frees the arenas that no call uses at this moment. Returns how many bytes they had.
+  std::int64_t free_idle_arenas() const;
 
   [[nodiscard]] const std::vector<Shape>& output_shapes() const { return output_shapes_; }
   [[nodiscard]] const std::vector<Dtype>& output_dtypes() const { return output_dtypes_; }
@@ -73,6 +78,8 @@ class CompiledProgram {
                             std::span<const std::int64_t> integers) const;
   void run_parts(const Given& given, std::int64_t begin, std::int64_t end) const;
 
+  /// Throws MemoryError where all that a call needs is too much.
+  void require_memory(std::int64_t tables, std::int64_t limit) const;
   /// Notes in `input_steps_` how far apart the parts of each input are.
   std::vector<View> inputs_of_part(std::span<const View> inputs, const ResolvedModel& whole,
                                    const std::optional<BatchRows>& batch);

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "runtime/available_memory.h"
 #include "runtime/primitives/exact_sums.h"
 #include "runtime/primitives/legalize.h"
+#include "runtime/program/checked.h"
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/validate.h"
+#include "runtime/sentences.h"
 
 namespace tsq::runtime {
 namespace {
@@ -29,9 +32,14 @@ void write_key(std::span<const InputTensor> inputs, int threads, ProgramCache::K
 std::vector<View> views_of(std::span<const InputTensor> inputs) {
   std::vector<View> views;
   for (const auto& input : inputs) {
-    views.push_back({.dtype = input.dtype,
-                     .sizes = Shape(input.sizes.begin(), input.sizes.end()),
-                     .strides = Shape(input.strides.begin(), input.strides.end())});
+    View& view = views.emplace_back();
+    view.dtype = input.dtype;
+    view.sizes.assign(input.sizes.begin(), input.sizes.end());
+    view.strides.assign(input.strides.begin(), input.strides.end());
+    // Those of dimensions of one element say nothing, and may be any numbers.
+    for (std::size_t d = 0; d < view.sizes.size(); ++d) {
+      if (view.sizes[d] <= 1) view.strides[d] = std::min(view.strides[d], kMostElements);
+    }
   }
   return views;
 }
@@ -94,7 +102,7 @@ std::string what_differs(std::span<const ProgramCache::Key> keys, std::size_t te
 LoadedProgram::LoadedProgram(Model model, Tell tell)
     : model_(std::move(model)), cache_(kCompiledPrograms), tell_(std::move(tell)) {
   validate(model_);
-  legal_ = legalized(model_, has_exact_int8_sums());
+  legal_ = in_sentences("the program", [&] { return legalized(model_, has_exact_int8_sums()); });
   const auto float_weights = [](const Model& counted) {
     int count = 0;
     for (const auto& operation : counted.program.operations) {
@@ -111,15 +119,19 @@ LoadedProgram::LoadedProgram(Model model, Tell tell)
     is_only_sliced_.push_back(slices_alone_read(model_.program, input));
 }
 
-void LoadedProgram::check(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers) const {
-  const auto& program = model_.program;
+void LoadedProgram::require_counts(std::size_t tensors, std::size_t integers) const {
   const auto require_count = [](std::size_t given, std::size_t wanted, const char* what) {
     if (given == wanted) return;
     throw ProgramError("the call", "it has " + std::to_string(given) + " " + what,
                        "give " + std::to_string(wanted));
   };
-  require_count(inputs.size(), program.inputs.size(), "tensors");
-  require_count(integers.size(), static_cast<std::size_t>(program.given_integers), "integers");
+  require_count(tensors, model_.program.inputs.size(), "tensors");
+  require_count(integers, static_cast<std::size_t>(model_.program.given_integers), "integers");
+}
+
+void LoadedProgram::check(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers) const {
+  const auto& program = model_.program;
+  require_counts(inputs.size(), integers.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto wanted = program.values[static_cast<std::size_t>(program.inputs[i])].dtype;
     if (inputs[i].dtype == wanted) continue;
@@ -138,12 +150,28 @@ std::shared_ptr<const CompiledProgram> LoadedProgram::compiled(std::span<const I
   bool is_new = false;
   const auto build = [&] {
     is_new = true;
-    return std::make_shared<const CompiledProgram>(legal_, views_of(inputs), integers, threads, weights_);
+    return built(inputs, integers, threads);
   };
   const auto fits = [&](const ProgramCache::Built& program) { return program->fits(integers); };
   auto program = cache_.get(key, std::cref(fits), std::cref(build));
   if (is_new && tell_) tell_if_useless();
   return program;
+}
+
+/// Where it needs too much, what the other compiled programs keep for later calls is freed first.
+ProgramCache::Built LoadedProgram::built(std::span<const InputTensor> inputs,
+                                         std::span<const std::int64_t> integers, int threads) {
+  const auto views = views_of(inputs);
+  const auto build = [&] {
+    return std::make_shared<const CompiledProgram>(legal_, views, integers, threads, weights_,
+                                                   memory_limit());
+  };
+  try {
+    return in_sentences("the call", build);
+  } catch (const MemoryError&) {
+    if (cache_.free_idle_arenas() == 0) throw;
+  }
+  return in_sentences("the call", build);
 }
 
 void LoadedProgram::tell_if_useless() {

@@ -31,6 +31,9 @@ class LoadedProgram {
   /// once if calls bring ever new shapes, so that each compiles the program.
   explicit LoadedProgram(Model model, Tell tell = {});
 
+  /// Throws ProgramError unless a call brings so many tensors and integers.
+  void require_counts(std::size_t tensors, std::size_t integers) const;
+
   /// What runs tensors like these with these integers. Throws ProgramError if they do not fit.
   std::shared_ptr<const CompiledProgram> compiled(std::span<const InputTensor> inputs,
                                                   std::span<const std::int64_t> integers, int threads);
@@ -45,6 +48,8 @@ class LoadedProgram {
 
  private:
   void check(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers) const;
+  ProgramCache::Built built(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers,
+                            int threads);
   void tell_if_useless();
 
   Model model_;

@@ -81,6 +81,16 @@ std::vector<ProgramCache::Key> ProgramCache::keys_if_useless() {
   return keys;
 }
 
+std::int64_t ProgramCache::free_idle_arenas() const {
+  const std::scoped_lock lock(mutex_);
+  std::int64_t bytes = 0;
+  for (const auto& entry : entries_) {
+    if (!is_ready(entry.program)) continue;
+    if (const auto program = built(entry.program)) bytes += (*program)->free_idle_arenas();
+  }
+  return bytes;
+}
+
 std::size_t ProgramCache::size() const {
   const std::scoped_lock lock(mutex_);
   return entries_.size();

@@ -27,6 +27,8 @@ class ProgramCache {
   Built get(std::span<const std::int64_t> key, const std::function<bool(const Built&)>& fits,
             const std::function<Built()>& build);
   [[nodiscard]] std::size_t size() const;
+  /// Frees what its programs keep for later calls. Returns how many bytes that were.
+  std::int64_t free_idle_arenas() const;
 
   /// The keys of the programs that are there, once: when as many as there are have been dropped after a
   /// single call, and building them has gained nothing.

@@ -5,10 +5,15 @@
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
+#include <limits>
+
+#include "runtime/available_memory.h"
 #include "runtime/loaded_program.h"
 #include "runtime/primitives/exact_sums.h"
+#include "runtime/program/checked.h"
 #include "runtime/program/error.h"
 #include "runtime/program/program_json.h"
+#include "runtime/sentences.h"
 
 namespace tsq::runtime {
 namespace {
@@ -30,7 +35,19 @@ c10::ScalarType scalar_type_of(Dtype dtype) {
   return at::kFloat;
 }
 
-Dtype dtype_of(const at::Tensor& tensor, const std::string& where) {
+/// Which tensor is spoken of: written out only where something is refused.
+struct Named {
+  const char* list;
+  std::size_t index;
+
+  [[nodiscard]] std::string text() const { return list + std::to_string(index); }
+};
+
+[[noreturn]] void refuse(const Named& place, const std::string& problem, const std::string& remedy) {
+  throw ProgramError(place.text(), problem, remedy);
+}
+
+Dtype dtype_of(const at::Tensor& tensor, const Named& place) {
   switch (tensor.scalar_type()) {
     case at::kFloat:
       return Dtype::F32;
@@ -40,39 +57,76 @@ Dtype dtype_of(const at::Tensor& tensor, const std::string& where) {
     case at::kChar:
       return Dtype::S8;
     case at::kLong:
+    case at::kInt:  // becomes int64
       return Dtype::I64;
     default:
-      throw ProgramError(where, std::string("it is of dtype ") + c10::toString(tensor.scalar_type()),
-                         "give float32, uint8, int8, bool, int64 or int32");
+      refuse(place, std::string("it is of dtype ") + c10::toString(tensor.scalar_type()),
+             "give float32, uint8, int8, bool, int64 or int32");
   }
 }
 
+/// Is it a tensor whose numbers lie in memory, as its strides say? Those of other kinds have none there.
+void require_plain(const at::Tensor& tensor, const Named& place) {
+  if (!tensor.defined()) refuse(place, "it is undefined", "give a tensor");
+  if (!tensor.device().is_cpu()) refuse(place, "it is on " + tensor.device().str(), "move it to the CPU");
+  if (tensor.is_nested() || tensor.layout() != at::kStrided)
+    refuse(place, "its layout is not strided", "give a dense tensor, as to_dense() returns it");
+  (void)dtype_of(tensor, place);
+  if (!tensor.has_storage() || (tensor.numel() > 0 && tensor.const_data_ptr() == nullptr))
+    refuse(place, "it holds no memory", "give a tensor with numbers");
+}
+
+/// Throws where a copy of a tensor that repeats what it holds would need too much.
+void require_memory_of_copy(const at::Tensor& tensor, const Named& place) {
+  const auto held = static_cast<std::int64_t>(tensor.storage().nbytes());
+  const auto copied = checked_product(tensor.numel(), static_cast<std::int64_t>(tensor.element_size()));
+  if (copied && *copied <= held) return;
+  const auto limit = memory_limit();
+  const auto needed = copied.value_or(std::numeric_limits<std::int64_t>::max());
+  if (needed > limit) throw MemoryError(place.text(), needed, limit);
+}
+
+/// With its own numbers in memory: views may say that those there stand for their negatives, and int32 is
+/// read as int64.
+at::Tensor as_it_says(const at::Tensor& tensor, const Named& place) {
+  if (!tensor.is_neg() && tensor.scalar_type() != at::kInt) return tensor;
+  require_memory_of_copy(tensor, place);
+  const at::Tensor resolved = tensor.resolve_neg();
+  return resolved.scalar_type() == at::kInt ? resolved.to(at::kLong) : resolved;
+}
+
+at::Tensor contiguous(const at::Tensor& tensor, const Named& place) {
+  if (tensor.is_contiguous()) return tensor;
+  require_memory_of_copy(tensor, place);
+  return tensor.contiguous();
+}
+
 Constant constant_of(const at::Tensor& tensor, std::size_t index) {
-  const auto where = "constant " + std::to_string(index);
-  const auto plain = tensor.detach().contiguous();
-  return {.dtype = dtype_of(plain, where),
+  const Named place{"constant ", index};
+  require_plain(tensor, place);
+  const auto plain = contiguous(as_it_says(tensor.detach(), place), place);
+  return {.dtype = dtype_of(plain, place),
           .shape = plain.sizes().vec(),
           .data = {plain.const_data_ptr(), [plain](const void*) {}}};
 }
 
 Model model_of(const std::string& operations, const Tensors& tensors) {
-  Model model{.program = program_from_json(operations)};
-  for (std::size_t i = 0; i < tensors.size(); ++i) model.constants.push_back(constant_of(tensors[i], i));
-  return model;
+  return in_sentences("the program", [&] {
+    Model model{.program = program_from_json(operations)};
+    for (std::size_t i = 0; i < tensors.size(); ++i) model.constants.push_back(constant_of(tensors[i], i));
+    return model;
+  });
 }
 
 /// Tensors of a call in one of the two layouts that programs read fast; as it is where slices alone read it:
 /// a loop takes a slice of the same tensor in each of its steps.
-at::Tensor readable(const at::Tensor& tensor, std::size_t index, bool is_only_sliced) {
-  if (!tensor.device().is_cpu()) {
-    throw ProgramError("the call", "tensor " + std::to_string(index) + " is on " + tensor.device().str(),
-                       "move it to the CPU");
-  }
-  if (tensor.scalar_type() == at::kInt) return tensor.to(at::kLong).contiguous();
+at::Tensor readable(const at::Tensor& given, const Named& place, bool is_only_sliced) {
+  require_plain(given, place);
+  const at::Tensor tensor = as_it_says(given, place);
   if (is_only_sliced) return tensor;
   const bool channels_last = tensor.is_contiguous(at::MemoryFormat::ChannelsLast) ||
                              tensor.is_contiguous(at::MemoryFormat::ChannelsLast3d);
-  return channels_last ? tensor : tensor.contiguous();
+  return channels_last ? tensor : contiguous(tensor, place);
 }
 
 class ProgramClass : public torch::CustomClassHolder {
@@ -110,9 +164,11 @@ class ProgramClass : public torch::CustomClassHolder {
 
     Call(LoadedProgram& loaded, const Tensors& tensors, const Numbers& integers) {
       c10::SmallVector<InputTensor, 4> views;
+      loaded.require_counts(tensors.size(), integers.size());
       for (std::size_t i = 0; i < tensors.size(); ++i) {
-        const auto& tensor = read.emplace_back(readable(tensors[i], i, loaded.is_only_sliced(i)));
-        views.push_back({.dtype = dtype_of(tensor, "the call, tensor " + std::to_string(i)),
+        const Named place{"the call, tensor ", i};
+        const auto& tensor = read.emplace_back(readable(tensors[i], place, loaded.is_only_sliced(i)));
+        views.push_back({.dtype = dtype_of(tensor, place),
                          .sizes = {tensor.sizes().data(), tensor.sizes().size()},
                          .strides = {tensor.strides().data(), tensor.strides().size()},
                          .data = tensor.const_data_ptr()});
@@ -138,6 +194,9 @@ class ProgramClass : public torch::CustomClassHolder {
 TORCH_LIBRARY_FRAGMENT(tsq, library) {
   using tsq::runtime::ProgramClass;
   library.def("has_exact_int8_sums() -> bool", [] { return tsq::runtime::has_exact_int8_sums(); });
+  library.def("set_memory_limit(int bytes) -> ()",
+              [](std::int64_t bytes) { tsq::runtime::set_memory_limit(bytes); });
+  library.def("memory_limit() -> int", [] { return tsq::runtime::memory_limit(); });
   library.class_<ProgramClass>("Program")
       .def(torch::init<std::string, std::vector<at::Tensor>>())
       .def("forward", &ProgramClass::forward)

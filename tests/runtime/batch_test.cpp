@@ -1,6 +1,7 @@
 // Batches that run in parts: which programs allow it, and that every part has the bits of the whole.
 #include <gtest/gtest.h>
 
+#include "runtime/available_memory.h"
 #include "runtime/primitives/exact_sums.h"
 #include "runtime/primitives/legalize.h"
 #include "runtime/program/error.h"
@@ -20,7 +21,7 @@ std::vector<Tensor> run_in_parts(const Model& model, const std::vector<Tensor>& 
     views.push_back({.dtype = input.dtype, .sizes = input.sizes, .strides = row_major_strides(input.sizes)});
   }
   PackedWeights weights;
-  const CompiledProgram program(legal, views, {}, threads, weights,
+  const CompiledProgram program(legal, views, {}, threads, weights, memory_limit(),
                                 [&](const auto&, const auto&, int) { return parts; });
   EXPECT_EQ(program.parts(), parts);
   return run(program, inputs);

@@ -1,9 +1,15 @@
 #include "runtime/primitives/arena.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "runtime/program/error.h"
 
 namespace tsq::runtime {
 namespace {
+
+/// Sums of two such numbers stay in 64 bits.
+constexpr std::int64_t kMostBytes = std::numeric_limits<std::int64_t>::max() / 2;
 
 /// A buffer from the first step that uses it to the last.
 struct Life {
@@ -57,6 +63,7 @@ Arena plan_arena(std::span<const Buffer> buffers, std::span<const Step> steps) {
   std::vector<const Life*> placed;
   for (auto& life : lives) {
     life.offset = lowest_gap(life, placed);
+    if (life.offset > kMostBytes - life.bytes) throw MemoryError("the call", kMostBytes, kMostBytes);
     const auto place =
         std::ranges::upper_bound(placed, life.offset, {}, [](const Life* other) { return other->offset; });
     placed.insert(place, &life);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "runtime/primitives/builders.h"
+#include "runtime/program/checked.h"
 
 namespace tsq::runtime {
 namespace {
@@ -42,6 +44,15 @@ std::vector<AttentionHead> heads_of(const Shape& outer, std::span<const View> op
     }
   }
   return heads;
+}
+
+/// Keys and values are packed, and may be views that repeat a few numbers without end.
+bool counts_in_64_bits(const Compilation& compilation, const AttentionTask& task) {
+  const auto columns = checked_sum(task.width, task.value_width);
+  const auto packed = checked_product(checked_product(task.keys, columns), bytes_of(Dtype::F32));
+  if (packed) compilation.require_memory(*packed);
+  constexpr std::int64_t kLongest = std::numeric_limits<std::int32_t>::max();
+  return packed && std::max({task.queries, task.keys, task.width, task.value_width}) <= kLongest;
 }
 
 /// A mask of floats that broadcasts to the scores.
@@ -106,12 +117,14 @@ bool build_attention(Compilation& compilation) {
                      .masked = operation.inputs.size() == 4,
                      .causal = operation.causal,
                      .to = rounding_of(output, value.scale)};
+  if (!counts_in_64_bits(compilation, task)) return false;
   if (task.masked) {
     Shape scores = outer;
     scores.insert(scores.end(), {task.queries, task.keys});
     operands.push_back(mask_of(compilation, scores));
     task.mask = operand_of(operands.back());
   }
+  compilation.hold(elements_of(outer), sizeof(AttentionHead));
   task.heads = heads_of(outer, operands);
   add_attention(compilation, task, output, std::span(operands).subspan(1));
   compilation.deliver(operation.output, output);

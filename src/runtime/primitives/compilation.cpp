@@ -5,6 +5,8 @@
 
 #include "runtime/kernels/parallel.h"
 #include "runtime/primitives/layouts.h"
+#include "runtime/program/error.h"
+#include "runtime/program/operation_table.h"
 #include "runtime/program/shapes.h"
 
 namespace tsq::runtime {
@@ -20,11 +22,12 @@ bool same_view(const View& a, const View& b) {
 }  // namespace
 
 Compilation::Compilation(const Model& model, std::vector<Shape> shapes, std::span<const View> inputs,
-                         int threads, PackedWeights& weights)
+                         int threads, PackedWeights& weights, std::int64_t memory_limit)
     : model_(model),
       shapes_(std::move(shapes)),
       threads_(threads),
       weights_(weights),
+      memory_limit_(memory_limit),
       views_(model.program.values.size()),
       reserved_(model.program.values.size()),
       last_use_(last_uses(model.program)),
@@ -44,7 +47,17 @@ Compilation::Compilation(const Model& model, std::vector<Shape> shapes, std::spa
   reserve_concatenations();
 }
 
+void Compilation::require_memory(std::int64_t bytes) const {
+  if (bytes > memory_limit_) throw MemoryError(name_of_operation(program(), current_), bytes, memory_limit_);
+}
+
+void Compilation::hold(std::int64_t count, std::size_t size_of_one) {
+  held_bytes_ += count * static_cast<std::int64_t>(size_of_one);
+  require_memory(held_bytes_);
+}
+
 int Compilation::add_buffer(Buffer buffer) {
+  require_memory(buffer.bytes);
   buffers.push_back(std::move(buffer));
   return static_cast<int>(buffers.size()) - 1;
 }
@@ -81,6 +94,7 @@ void Compilation::reserve_outputs() {
 void Compilation::reserve_concatenations() {
   for (std::size_t i = program().operations.size(); i-- > 0;) {
     const auto& operation = program().operations[i];
+    begin(i);
     if (operation.kind == Kind::Concat && !is_left_to_reader(program(), operation)) reserve_inputs_of(i);
   }
 }
@@ -145,6 +159,7 @@ View Compilation::number_view(float number) {
 }
 
 View Compilation::numbers_view(const std::vector<float>& numbers) {
+  hold(static_cast<std::int64_t>(numbers.size()), sizeof(float));
   const auto memory = aligned_memory(numbers.size() * sizeof(float));
   std::memcpy(memory.get(), numbers.data(), numbers.size() * sizeof(float));
   const Shape sizes{static_cast<std::int64_t>(numbers.size())};

@@ -50,8 +50,9 @@ using Part = std::function<void(std::byte* const* pointers, std::int64_t begin, 
 /// What the builders of operations work on. They read views of values, write steps, and deliver views.
 class Compilation {
  public:
+  /// `memory_limit`: the bytes that a call may need.
   Compilation(const Model& model, std::vector<Shape> shapes, std::span<const View> inputs, int threads,
-              PackedWeights& weights);
+              PackedWeights& weights, std::int64_t memory_limit);
 
   [[nodiscard]] const Model& model() const { return model_; }
   [[nodiscard]] const Program& program() const { return model_.program; }
@@ -62,6 +63,12 @@ class Compilation {
   [[nodiscard]] const Shape& shape(int value) const { return shapes_[static_cast<std::size_t>(value)]; }
 
   [[nodiscard]] int threads() const { return threads_; }
+
+  /// Throws MemoryError where a call may not need so much.
+  void require_memory(std::int64_t bytes) const;
+  /// Before so many bytes are held for as long as the compiled program lives: a table of places, for example.
+  void hold(std::int64_t count, std::size_t size_of_one);
+  [[nodiscard]] std::int64_t held_bytes() const { return held_bytes_; }
 
   /// Builders run for this operation from now on.
   void begin(std::size_t operation) { current_ = operation; }
@@ -165,6 +172,8 @@ class Compilation {
   std::vector<Shape> shapes_;
   int threads_;
   PackedWeights& weights_;
+  std::int64_t memory_limit_;
+  std::int64_t held_bytes_ = 0;
   std::size_t current_ = 0;
   std::vector<std::optional<View>> views_;
   std::vector<std::optional<View>> reserved_;

@@ -157,6 +157,7 @@ void add_scale_shift(Compilation& compilation, const View& input, const View& ou
     const auto last = elements_of(constant.shape) - 1;
     return double{static_cast<const float*>(constant.data.get())[std::min(position + place, last)]};
   };
+  compilation.hold(2 * input.sizes[axis], sizeof(float));
   std::vector<float> weights;
   std::vector<float> biases;
   for (std::int64_t place = 0; place < input.sizes[axis]; ++place) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/layouts.h"
@@ -8,6 +9,16 @@
 
 namespace tsq::runtime {
 namespace {
+
+/// How many places an image has.
+std::int64_t places_of_image(const Shape& sizes) {
+  return elements_of(Shape(sizes.begin() + 2, sizes.end()));
+}
+
+/// Places of an image are counted in 32 bits.
+bool has_few_places(const Shape& sizes) {
+  return places_of_image(sizes) <= std::numeric_limits<std::int32_t>::max();
+}
 
 /// The input position for each output position, row by row. PyTorch's rule: floor(output / factor).
 std::vector<std::int32_t> nearest_sources(const Operation& operation, const Shape& input,
@@ -18,6 +29,7 @@ std::vector<std::int32_t> nearest_sources(const Operation& operation, const Shap
                             ? 1 / operation.scale_factors[d - 2]
                             : static_cast<double>(input[d]) / static_cast<double>(output[d]);
     std::vector<std::int32_t> finer;
+    finer.reserve(sources.size() * static_cast<std::size_t>(output[d]));
     for (const auto source : sources) {
       for (std::int64_t i = 0; i < output[d]; ++i) {
         // In single precision, as PyTorch counts.
@@ -38,6 +50,7 @@ std::vector<Taps> bilinear_taps(const Operation& operation, std::size_t dimensio
   const double step = operation.size.empty() ? 1 / operation.scale_factors[dimension]
                                              : static_cast<double>(input) / static_cast<double>(output);
   std::vector<Taps> taps;
+  taps.reserve(static_cast<std::size_t>(output));
   for (std::int64_t i = 0; i < output; ++i) {
     const double position = std::max(0.0, (static_cast<double>(i) + 0.5) * step - 0.5);
     const auto first = std::min(static_cast<std::int64_t>(position), input - 1);
@@ -184,7 +197,10 @@ bool build_embedding(Compilation& compilation) {
 bool build_resize_nearest(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const auto& sizes = compilation.shape(operation.output);
+  if (!has_few_places(compilation.shape(operation.inputs[0]))) return false;
   const View place = compilation.destination(operation.output, channels_last_strides(sizes));
+  // While it is made there is one of fewer dimensions, too.
+  compilation.hold(2 * places_of_image(sizes), sizeof(std::int32_t));
   View read = compilation.view(operation.inputs[0]);
   if (place.dtype == Dtype::U8) read = compilation.as_unsigned(read);
   const View input = compilation.channels_last(read);
@@ -211,6 +227,7 @@ bool build_resize_bilinear(Compilation& compilation) {
   const View input = compilation.channels_last(read);
   const auto& sizes = compilation.shape(operation.output);
   const View output = compilation.destination(operation.output, channels_last_strides(sizes));
+  compilation.hold(sizes[2] + sizes[3], sizeof(Taps));
   ResizeBilinearTask task{.channels = sizes[1],
                           .input_height = input.sizes[2],
                           .input_width = input.sizes[3],

@@ -1,7 +1,9 @@
 #include "runtime/primitives/packed_weights.h"
 
 #include <cstdlib>
-#include <new>
+#include <string>
+
+#include "runtime/program/error.h"
 
 namespace tsq::runtime {
 
@@ -14,7 +16,10 @@ std::shared_ptr<void> aligned_memory(std::size_t bytes) {
   constexpr std::size_t kBoundary = 64;
   const auto rounded = (bytes / kBoundary + 1) * kBoundary;
   void* memory = std::aligned_alloc(kBoundary, rounded);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) {
+    throw ProgramError("the call", std::to_string(bytes) + " bytes of memory are not to be had",
+                       "call the program with smaller tensors, or free some");
+  }
   return {memory, [](void* pointer) { std::free(pointer); }};
 }
 

@@ -90,6 +90,7 @@ bool build_adaptive_pool(Compilation& compilation) {
   const auto& sizes = compilation.shape(operation.output);
   const View input = compilation.channels_last(compilation.view(operation.inputs[0]));
   const View output = compilation.destination(operation.output, channels_last_strides(sizes));
+  for (std::size_t d = 2; d < sizes.size(); ++d) compilation.hold(sizes[d], sizeof(Window));
   PoolWindowsTask task{.largest = operation.kind == Kind::AdaptiveMaxPool,
                        .channels = sizes[1],
                        .windows = {{{{}}, {{}}, {{}}}},
