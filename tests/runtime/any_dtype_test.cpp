@@ -13,24 +13,6 @@ constexpr Dtype kDtypes[] = {Dtype::F32, Dtype::U8, Dtype::S8};
 
 bool has_weight(Kind kind) { return has(row_of(kind).attributes, Attribute::Weight); }
 
-/// The attributes with which a kind takes an image of 8 channels.
-Operation plain_operation(Kind kind) {
-  Operation operation{.kind = kind};
-  const bool adaptive = kind == Kind::AdaptiveAvgPool || kind == Kind::AdaptiveMaxPool;
-  if (kind == Kind::MaxPool || kind == Kind::AvgPool) operation.kernel = {2, 2};
-  if (kind == Kind::ResizeNearest || kind == Kind::ResizeBilinear || adaptive) operation.size = {4, 4};
-  if (kind == Kind::Pad) operation.padding_begin = operation.padding_end = {1, 0};
-  if (kind == Kind::Reshape) operation.shape = {0, -1};
-  if (kind == Kind::Unflatten) operation.shape = {-1, 1};
-  if (kind == Kind::Expand) operation.shape = {2, -1, -1, -1, -1};
-  if (kind == Kind::Permute) operation.order = {0, -1, 1, 2};
-  if (kind == Kind::GroupNorm) operation.groups = 2;
-  if (kind == Kind::Slice) operation.step = 2;
-  if (kind == Kind::Activation) operation.post_ops = {{.kind = PostOpKind::Silu}};
-  operation.axis = kind == Kind::Flatten || kind == Kind::ScaleShift ? 1 : -1;
-  return operation;
-}
-
 /// Channels whose sums of products leave neither 8 bits nor, without VNNI, 16.
 void add_weight(Random& random, Writer& writer, Operation& operation, Dtype dtype) {
   const bool linear = operation.kind == Kind::Linear;

@@ -172,11 +172,17 @@ class Fusing {
     return true;
   }
 
+  /// oneDNN takes 32, and a change of scale may come with each.
+  [[nodiscard]] static bool has_room(const Operation& writer, const Operation& next) {
+    constexpr std::size_t kMostPostOps = 12;
+    return writer.post_ops.size() + next.post_ops.size() < kMostPostOps;
+  }
+
   bool is_after_layer(const Operation& activation) {
     Operation* writer = only_writer(activation.inputs.front());
-    const bool fits = writer != nullptr && std::ranges::all_of(activation.post_ops, [&](const PostOp& each) {
-                        return takes(*writer, each.kind);
-                      });
+    const bool fits = writer != nullptr && has_room(*writer, activation) &&
+                      std::ranges::all_of(activation.post_ops,
+                                          [&](const PostOp& each) { return takes(*writer, each.kind); });
     if (!fits || (is_int8(value(activation.output).dtype) && !may_write_int8(*writer))) return false;
     writer->post_ops.insert(writer->post_ops.end(), activation.post_ops.begin(), activation.post_ops.end());
     write_elsewhere(*writer, activation.output);
@@ -207,7 +213,7 @@ class Fusing {
     int other = -1;
     for (std::size_t side = 0; side < 2; ++side) {
       Operation* writer = only_writer(binary.inputs[side]);
-      const bool fits = writer != nullptr && takes(*writer, kind) &&
+      const bool fits = writer != nullptr && takes(*writer, kind) && has_room(*writer, binary) &&
                         (takes_shape(binary, side, kind) || is_channel_factor(*writer, binary, side, kind));
       if (!fits) continue;
       if (layer != nullptr && *writers_[at(layer->output)] > *writers_[at(writer->output)]) continue;

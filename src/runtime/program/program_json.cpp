@@ -28,9 +28,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Of each list of a program: larger ones take minutes to read and to compile.
-constexpr std::size_t kMostItems = std::size_t{1} << 20;
-
 std::string in_quotes(std::string_view name) {
   std::string text("'");
   text.append(name).append("'");
@@ -297,10 +294,6 @@ void read_list(Reader& reader, const char* name, std::string_view item, std::vec
                const Read& read) {
   const Json* items = reader.list(name);
   if (items == nullptr) return;
-  if (items->size() > kMostItems) {
-    reader.fail(in_quotes(name) + " holds " + std::to_string(items->size()) + " items",
-                "at most " + std::to_string(kMostItems) + " are possible");
-  }
   for (std::size_t i = 0; i < items->size(); ++i) list.push_back(read((*items)[i], numbered(item, i)));
 }
 
@@ -323,20 +316,28 @@ Operation read_operation(const Json& json, const std::string& where) {
   return operation;
 }
 
-/// Hears of what is parsed before it is kept. What nests deeper than programs do, and names that come twice
-/// in one object, of which a reader would take either, are refused.
-class Guard {
+/// Hears what JSON holds before any of it is kept. What nests deeper than programs do, and names that come
+/// twice in one object, of which a reader would take either, are refused.
+class Guard : public nlohmann::json_sax<Json> {
  public:
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    constexpr int kDeepest = 8;
-    if (depth > kDeepest) fail("it nests more than " + std::to_string(kDeepest) + " lists and objects");
-    if (event == Json::parse_event_t::object_start) names_.emplace_back();
-    if (event == Json::parse_event_t::object_end) names_.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const auto& name = parsed.get_ref<const std::string&>();
-      if (!names_.back().insert(name).second) fail(shown(parsed) + " is written twice in one object");
-    }
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(std::int64_t /*value*/) override { return true; }
+  bool number_unsigned(std::uint64_t /*value*/) override { return true; }
+  bool number_float(double /*value*/, const std::string& /*text*/) override { return true; }
+  bool string(std::string& /*value*/) override { return true; }
+  bool binary(Json::binary_t& /*value*/) override { return true; }
+  bool start_array(std::size_t /*size*/) override { return open(); }
+  bool end_array() override { return close(); }
+  bool start_object(std::size_t /*size*/) override { return open(); }
+  bool end_object() override { return close(); }
+  bool key(std::string& name) override {
+    if (!names_.back().insert(name).second) fail(shown(Json(name)) + " is written twice in one object");
     return true;
+  }
+  bool parse_error(std::size_t place, const std::string& /*last*/, const Json::exception& error) override {
+    const bool is_number = dynamic_cast<const Json::out_of_range*>(&error) != nullptr;
+    fail(is_number ? "a number in it is too large" : "it is no JSON after byte " + std::to_string(place));
   }
 
  private:
@@ -344,16 +345,25 @@ class Guard {
     throw ProgramError("the list of operations", problem, "the file is damaged: write it again");
   }
 
-  std::vector<std::set<std::string>> names_{};  ///< of the objects that are open
+  bool open() {
+    constexpr std::size_t kDeepest = 8;
+    names_.emplace_back();
+    if (names_.size() > kDeepest)
+      fail("it nests more than " + std::to_string(kDeepest) + " lists and objects");
+    return true;
+  }
+  bool close() {
+    names_.pop_back();
+    return true;
+  }
+
+  std::vector<std::set<std::string>> names_{};  ///< of the lists and objects that are open
 };
 
 Json parse(std::string_view text) {
-  try {
-    return Json::parse(text, Guard());
-  } catch (const Json::exception&) {
-    throw ProgramError("the list of operations", "it is no JSON, or a number in it is too large",
-                       "the file is damaged: write it again");
-  }
+  Guard guard;
+  Json::sax_parse(text, &guard);
+  return Json::parse(text);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ class Checker {
   explicit Checker(const Model& model) : model_(model), written_(model.program.values.size(), false) {}
 
   void run() {
+    check_counts();
     for (std::size_t i = 0; i < model_.constants.size(); ++i) check_shape_of_constant(i);
     for (std::size_t i = 0; i < values().size(); ++i) check_value(i);
     for (const int input : program().inputs) check_input(input);
@@ -46,6 +47,28 @@ class Checker {
 
   [[noreturn]] void fail(const std::string& problem, const std::string& remedy = kRewrite) const {
     throw ProgramError(where_, problem, remedy);
+  }
+
+  /// Larger programs would take minutes to compile: some of that takes time with the square of the counts.
+  void check_counts() {
+    constexpr std::size_t kMostOperations = std::size_t{1} << 14;
+    constexpr std::size_t kMostValues = std::size_t{1} << 16;
+    constexpr std::size_t kMostIntegers = std::size_t{1} << 20;
+    where_ = "the program";
+    const auto require = [&](std::size_t count, std::size_t most, const char* what) {
+      if (count <= most) return;
+      fail("it has " + std::to_string(count) + " " + what,
+           "at most " + std::to_string(most) + " are possible");
+    };
+    std::size_t read = 0;
+    for (const auto& operation : program().operations)
+      read += operation.inputs.size() + operation.post_ops.size();
+    require(program().operations.size(), kMostOperations, "operations");
+    require(values().size(), kMostValues, "values");
+    require(program().integers.size(), kMostIntegers, "integers");
+    require(read, kMostValues, "inputs and post-ops of operations");
+    require(program().inputs.size() + program().outputs.size(), kMostValues, "inputs and outputs");
+    require(static_cast<std::size_t>(std::max(program().given_integers, 0)), kMostIntegers, "given integers");
   }
 
   void check_shape_of_constant(std::size_t index) {
