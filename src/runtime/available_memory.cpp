@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <limits>
@@ -21,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+/// What a small call needs is tried even where the system says that hardly anything is left.
+constexpr std::int64_t kLowestLimit = std::int64_t{1} << 26;
 /// Sums of a few such numbers stay in 64 bits.
 constexpr std::int64_t kHighestLimit = std::int64_t{1} << 50;
 
@@ -53,17 +56,19 @@ std::int64_t left_of_machine(const fs::path& root) {
 struct GroupFiles {
   const char* limit;
   const char* used;
-  const char* reclaimable;  ///< a name in memory.stat: pages of files, which count as used
+  std::array<const char*, 2> reclaimable;  ///< names in memory.stat: pages of files, which count as used
 };
-constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kVersion1{
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+constexpr GroupFiles kVersion2{"memory.max", "memory.current", {"inactive_file", "active_file"}};
 
 std::int64_t left_of_group(const fs::path& folder, const GroupFiles& files) {
   const auto limit = number_in(folder / files.limit);
   const auto used = number_in(folder / files.used);
   if (!limit || !used) return kNoLimit;
-  const auto reclaimable = number_after(folder / "memory.stat", files.reclaimable).value_or(0);
-  return *limit - std::max<std::int64_t>(*used - reclaimable, 0);
+  std::int64_t kept = *used;
+  for (const auto* name : files.reclaimable) kept -= number_after(folder / "memory.stat", name).value_or(0);
+  return *limit - std::max<std::int64_t>(kept, 0);
 }
 
 /// Of a group and all that it is in. A container may show its own group as the topmost one.
@@ -126,7 +131,8 @@ void set_memory_limit(std::int64_t bytes) { chosen_limit = std::max<std::int64_t
 
 std::int64_t memory_limit() {
   const std::int64_t chosen = chosen_limit;
-  return std::min(chosen > 0 ? chosen : available_memory() / 5 * 4, kHighestLimit);
+  if (chosen > 0) return std::min(chosen, kHighestLimit);
+  return std::clamp(available_memory() / 5 * 4, kLowestLimit, kHighestLimit);
 }
 
 }  // namespace tsq::runtime

@@ -12,7 +12,7 @@ namespace tsq::runtime {
 std::int64_t available_memory(const std::filesystem::path& root = "/");
 
 /// Calls that need more bytes than this are refused, in the whole process. 0, the default: 80 % of what is
-/// available when a call with new shapes comes.
+/// available when a call with new shapes comes, and never less than 64 MiB.
 void set_memory_limit(std::int64_t bytes);
 
 /// The bytes that a call may need now.

@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "runtime/available_memory.h"
+#include "runtime/primitives/packed_weights.h"
 #include "runtime/program/error.h"
 #include "runtime/program/program_json.h"
 #include "runtime/support.h"
@@ -137,6 +138,18 @@ TEST(UntrustedCall, TheLimitIsSetThroughTheHeaderOfPrograms) {
   EXPECT_LT(memory_limit(), available_memory());
 }
 
+TEST(UntrustedCall, WeightsThatNoCompiledProgramReadsAreNotKeptForEver) {
+  PackedWeights weights;
+  std::shared_ptr<const void> used;
+  for (int i = 0; i < 40; ++i) {
+    const auto packed = weights.get(std::make_shared<const int>(i), dnnl::memory::data_type::f32,
+                                    std::int64_t{1} << 25, [](void* /*packed*/) {});
+    if (i == 0) used = packed;
+    EXPECT_LE(weights.size(), 11U);
+  }
+  EXPECT_EQ(used.use_count(), 2);
+}
+
 /// A folder that holds files like those of /proc and /sys.
 class AvailableMemory : public testing::Test {
  protected:
@@ -171,7 +184,7 @@ TEST_F(AvailableMemory, IsAtMostThatOfItsGroupsOfVersion2) {
   write("proc/self/cgroup", "0::/outer/inner\n");
   write("sys/fs/cgroup/outer/memory.max", "4096000\n");
   write("sys/fs/cgroup/outer/memory.current", "3072000\n");
-  write("sys/fs/cgroup/outer/memory.stat", "anon 5\ninactive_file 1024000\n");
+  write("sys/fs/cgroup/outer/memory.stat", "anon 5\ninactive_file 1000000\nactive_file 24000\n");
   write("sys/fs/cgroup/outer/inner/memory.max", "max\n");
   write("sys/fs/cgroup/outer/inner/memory.current", "1024\n");
   expect_kilobytes(2000);

@@ -41,6 +41,12 @@ std::shared_ptr<const void> PackedWeights::get(std::shared_ptr<const void> plain
   pack(memory.get());
   const std::scoped_lock lock(mutex_);
   if (auto packed = find(plain.get(), layout)) return packed;  // another thread was first
+  // Parts of weights that depend on the sizes of a call are new for each of them.
+  constexpr std::size_t kKeptBytes = std::size_t{1} << 28;
+  const auto is_unused = [](const Entry& entry) { return entry.packed.use_count() == 1; };
+  std::size_t unused = 0;
+  for (const auto& entry : entries_) unused += is_unused(entry) ? entry.layout.get_size() : 0;
+  if (unused > kKeptBytes) std::erase_if(entries_, is_unused);
   entries_.push_back({std::move(plain), layout, memory});
   return memory;
 }

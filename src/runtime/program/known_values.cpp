@@ -75,7 +75,7 @@ class Settling {
 
   void append_of_nothing(const Operation& operation) {
     if (operation.kind == Kind::Concat) return append_joined(operation);
-    const Shape& sizes = shape(operation.output);
+    const Shape sizes = shape(operation.output);  // a copy: values are added
     int result = append({.kind = Kind::Expand,
                          .inputs = {add_value({.constant = constant_of(number_of_nothing(operation))}, {})},
                          .shape = {sizes.begin(), sizes.end()},
