@@ -81,6 +81,13 @@ struct RowScale {
 };
 
 #ifdef __AVX512VNNI__
+/// Of a row that holds what is no number the sum is any number, which 32 bits may not hold.
+inline std::int64_t exact_sum(__m512i numbers) {
+  const __m512i lower = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(numbers));
+  const __m512i upper = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(numbers, 1));
+  return _mm512_reduce_add_epi64(_mm512_add_epi64(lower, upper));
+}
+
 /// Rounds numbers, filled up with zeros to `count`, relative to the largest, which becomes `largest_code`.
 /// `write` is handed a place and a register of codes.
 template <typename Write>
@@ -103,7 +110,7 @@ RowScale round_row(const float* numbers, std::int64_t count, float largest_code,
   // What is no number, or infinite, makes its row no number. Columns are unsigned: 128 times the row's codes
   // are too much.
   const float scale = bound / largest_code + sum_of_lanes(invalid);
-  return {scale, -128.0F * static_cast<float>(_mm512_reduce_add_epi32(sum)) * scale};
+  return {scale, -128.0F * static_cast<float>(exact_sum(sum)) * scale};
 }
 
 inline void store_bytes(void* to, __m512i codes) {
