@@ -15,16 +15,26 @@ if(TSQ_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-if(TSQ_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
-  add_link_options(-fsanitize=address,undefined)
+if(TSQ_SANITIZE STREQUAL "address")
+  set(sanitizers -fsanitize=address,undefined -fno-omit-frame-pointer)
+elseif(TSQ_SANITIZE STREQUAL "thread")
+  set(sanitizers -fsanitize=thread -fno-omit-frame-pointer)
+elseif(TSQ_SANITIZE)
+  message(FATAL_ERROR "TSQ_SANITIZE is '${TSQ_SANITIZE}': set it to address or thread")
 endif()
+# The targets themselves link libFuzzer, which brings main.
+if(TSQ_FUZZ)
+  set(sanitizers -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only -O1)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
+add_compile_options(${sanitizers})
+add_link_options(${sanitizers})
 
 # Warnings for our own sources; LibTorch's headers are system headers.
 add_library(tsq_warnings INTERFACE)
-target_compile_options(tsq_warnings INTERFACE -Wall -Wextra -Wshadow $<$<BOOL:${TSQ_WARNINGS_AS_ERRORS}>:-Werror>
+target_compile_options(tsq_warnings INTERFACE $<$<NOT:$<BOOL:${TSQ_FUZZ}>>:-Wall -Wextra -Wshadow> $<$<BOOL:${TSQ_WARNINGS_AS_ERRORS}>:-Werror>
                                               # g++ 12 sees std::optional's empty state as uninitialized once sanitizers are in
-                                              $<$<BOOL:${TSQ_SANITIZE}>:-Wno-maybe-uninitialized>)
+                                              $<$<AND:$<BOOL:${TSQ_SANITIZE}>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
 
 function(tsq_compile_settings target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})

@@ -5,6 +5,7 @@
 #include "config/json_config.h"
 #include "config/names/observer_classes.h"
 #include "config/observer_arguments.h"
+#include "config/observer_constructor.h"
 
 namespace tsq {
 namespace {
