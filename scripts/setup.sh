@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what tsq needs on Debian 12: the distribution's packages, and LibTorch 2.13 (CPU) and oneDNN into .venv.
 # Does nothing when all of it is there. Torch_DIR or CMAKE_PREFIX_PATH may name another LibTorch, dnnl_DIR another oneDNN.
-# setup.sh --tests: also what only the tests need.
+# setup.sh --tests: also what only the tests need; setup.sh --fuzz: what only the fuzz targets need.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,6 +9,7 @@ torch_version=2.13.0
 onednn_version=2023.2.0
 playwright_version=1.65.2
 [[ ${1:-} == --tests ]] && for_tests=yes || for_tests=
+[[ ${1:-} == --fuzz ]] && for_fuzzing=yes || for_fuzzing=
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -42,6 +43,10 @@ missing_packages() {
   [[ -z $for_tests ]] || command -v clang-format-14 > /dev/null || echo clang-format-14
   [[ -z $for_tests ]] || has_header benchmark/benchmark.h || echo libbenchmark-dev
   [[ -z $for_tests ]] || command -v chromium > /dev/null || echo chromium
+  # clang 14 does not compile <ranges> of libstdc++ 12.
+  [[ -z $for_fuzzing ]] || command -v clang++-16 > /dev/null || echo clang-16
+  [[ -z $for_fuzzing ]] || compgen -G '/usr/lib/llvm-16/lib/clang/16*/lib/linux/libclang_rt.fuzzer-x86_64.a' > /dev/null || echo libclang-rt-16-dev
+  [[ -z $for_fuzzing ]] || command -v llvm-symbolizer-16 > /dev/null || echo llvm-16
   has_header pcre2.h || echo libpcre2-dev
   if [[ ! -x .venv/bin/python ]]; then
     command -v python3 > /dev/null || echo python3
