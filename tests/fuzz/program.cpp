@@ -9,6 +9,7 @@
 
 #include "fuzz/call.h"
 #include "runtime/program/error.h"
+#include "runtime/program/program_json.h"
 #include "runtime/program/resolve.h"
 #include "runtime/program/validate.h"
 #include "runtime/reference.h"
@@ -57,6 +58,20 @@ std::shared_ptr<void> exact_copy(const Constant& tensor) {
   return memory;
 }
 
+double number_at(const void* memory, Dtype dtype, std::int64_t place) {
+  switch (dtype) {
+    case Dtype::F32:
+      return static_cast<const float*>(memory)[place];
+    case Dtype::U8:
+      return static_cast<const std::uint8_t*>(memory)[place];
+    case Dtype::S8:
+      return static_cast<const std::int8_t*>(memory)[place];
+    case Dtype::I64:
+      return static_cast<double>(static_cast<const std::int64_t*>(memory)[place]);
+  }
+  return 0;
+}
+
 /// As test::run does, in memory that ends where tensors end.
 std::vector<test::Tensor> run(LoadedProgram& program, const fuzz::Call& call) {
   const auto compiled = test::compile(program, call.inputs, 1, call.integers);
@@ -76,12 +91,8 @@ std::vector<test::Tensor> run(LoadedProgram& program, const fuzz::Call& call) {
   }
   compiled->run(read, written, call.integers);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    for (std::int64_t n = 0; n < elements_of(outputs[i].sizes); ++n) {
-      outputs[i].numbers.push_back(outputs[i].dtype == Dtype::F32 ? static_cast<float*>(written[i])[n]
-                                   : outputs[i].dtype == Dtype::U8
-                                       ? static_cast<std::uint8_t*>(written[i])[n]
-                                       : static_cast<std::int8_t*>(written[i])[n]);
-    }
+    for (std::int64_t n = 0; n < elements_of(outputs[i].sizes); ++n)
+      outputs[i].numbers.push_back(number_at(written[i], outputs[i].dtype, n));
   }
   return outputs;
 }
@@ -100,7 +111,7 @@ void expect_reference(const fuzz::Call& call, const std::vector<test::Tensor>& g
     for (std::size_t n = 0; n < got[i].numbers.size(); ++n) {
       if (agrees(got[i].numbers[n], expected[i].numbers[n], got[i].dtype)) continue;
       std::cerr << "output " << i << ", element " << n << ": " << got[i].numbers[n] << " where "
-                << expected[i].numbers[n] << " is right\n";
+                << expected[i].numbers[n] << " is right, of " << to_json(call.model.program) << "\n";
       std::abort();
     }
   }

@@ -177,17 +177,20 @@ inline float join(const float* row, std::int64_t count, float start, const Take&
   Lanes second = first;
   Lanes third = first;
   Lanes fourth = first;
-  const auto lanes_at = [row](std::int64_t place) -> const Lanes& {
-    return *reinterpret_cast<const Lanes*>(row + place);
+  // No reference to what lies in the row: clang takes it to be aligned as a whole register is.
+  const auto take_at = [row, &take](Lanes& into, std::int64_t place) {
+    Lanes lanes;
+    std::memcpy(&lanes, row + place, sizeof lanes);
+    take(into, lanes);
   };
   std::int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
-    take(first, lanes_at(i));
-    take(second, lanes_at(i + kLanes));
-    take(third, lanes_at(i + 2 * kLanes));
-    take(fourth, lanes_at(i + 3 * kLanes));
+    take_at(first, i);
+    take_at(second, i + kLanes);
+    take_at(third, i + 2 * kLanes);
+    take_at(fourth, i + 3 * kLanes);
   }
-  for (; i + kLanes <= count; i += kLanes) take(first, lanes_at(i));
+  for (; i + kLanes <= count; i += kLanes) take_at(first, i);
   function(first, second);
   function(third, fourth);
   function(first, third);
