@@ -22,7 +22,6 @@ _SENTENCE = "tsq: error: "
 class Run:
     status: int  # negative: the signal
     seconds: float
-    peak_bytes: int
     stdout: str
     stderr: str
     stopped: str = ""  # why it was ended from outside
@@ -76,7 +75,7 @@ def run(arguments: List[str], folder: Path, limit_seconds: float = LONGEST_SECON
     except ProcessLookupError:
         pass
     text = [(folder / name).read_bytes()[:100000].decode("utf-8", "replace") for name in ("stdout", "stderr")]
-    return Run(process.returncode, time.monotonic() - begin, 0, *text, stopped)
+    return Run(process.returncode, time.monotonic() - begin, *text, stopped)
 
 
 def control_characters(text: str) -> bool:

@@ -1,6 +1,5 @@
 """Small files of every kind that a command reads, made by PyTorch and by tsq itself."""
 
-import io
 import json
 import os
 import subprocess
@@ -172,11 +171,15 @@ def kinds(folder: Path) -> Dict[str, List[Path]]:
 
 
 def write_all(tsq: str, folder: Path) -> Dict[str, List[Path]]:
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "bench.json").exists():
+    """Written anew when tsq is another one."""
+    stamp = folder / "made_by"
+    made_by = f"{tsq} {os.stat(tsq).st_mtime_ns}"
+    if not stamp.exists() or stamp.read_text() != made_by:
+        folder.mkdir(parents=True, exist_ok=True)
         write_models(folder)
         write_data(folder)
         maker = Maker(tsq, folder)
         write_steps(maker)
         write_json(maker)
+        stamp.write_text(made_by)
     return kinds(folder)
