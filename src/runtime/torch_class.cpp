@@ -72,7 +72,7 @@ void require_plain(const at::Tensor& tensor, const Named& place) {
   if (tensor.is_nested() || tensor.layout() != at::kStrided)
     refuse(place, "its layout is not strided", "give a dense tensor, as to_dense() returns it");
   (void)dtype_of(tensor, place);
-  if (!tensor.has_storage() || (tensor.numel() > 0 && tensor.const_data_ptr() == nullptr))
+  if (!tensor.has_storage() || (tensor.const_data_ptr() == nullptr && tensor.numel() > 0))
     refuse(place, "it holds no memory", "give a tensor with numbers");
 }
 
@@ -86,10 +86,12 @@ void require_memory_of_copy(const at::Tensor& tensor, const Named& place) {
   if (needed > limit) throw MemoryError(place.text(), needed, limit);
 }
 
-/// With its own numbers in memory: views may say that those there stand for their negatives, and int32 is
-/// read as int64.
+/// Views may say that the numbers in memory stand for their negatives, and int32 is read as int64.
+bool is_as_it_says(const at::Tensor& tensor) { return !tensor.is_neg() && tensor.scalar_type() != at::kInt; }
+
+/// The same tensor with its own numbers in memory.
 at::Tensor as_it_says(const at::Tensor& tensor, const Named& place) {
-  if (!tensor.is_neg() && tensor.scalar_type() != at::kInt) return tensor;
+  if (is_as_it_says(tensor)) return tensor;
   require_memory_of_copy(tensor, place);
   const at::Tensor resolved = tensor.resolve_neg();
   return resolved.scalar_type() == at::kInt ? resolved.to(at::kLong) : resolved;
@@ -118,15 +120,20 @@ Model model_of(const std::string& operations, const Tensors& tensors) {
   });
 }
 
-/// Tensors of a call in one of the two layouts that programs read fast; as it is where slices alone read it:
-/// a loop takes a slice of the same tensor in each of its steps.
-at::Tensor readable(const at::Tensor& given, const Named& place, bool is_only_sliced) {
-  require_plain(given, place);
-  const at::Tensor tensor = as_it_says(given, place);
+/// In one of the two layouts that programs read fast; as it is where slices alone read it: a loop takes a
+/// slice of the same tensor in each of its steps.
+at::Tensor in_fast_layout(const at::Tensor& tensor, const Named& place, bool is_only_sliced) {
   if (is_only_sliced) return tensor;
   const bool channels_last = tensor.is_contiguous(at::MemoryFormat::ChannelsLast) ||
                              tensor.is_contiguous(at::MemoryFormat::ChannelsLast3d);
   return channels_last ? tensor : contiguous(tensor, place);
+}
+
+/// A tensor of a call as programs read it.
+at::Tensor readable(const at::Tensor& given, const Named& place, bool is_only_sliced) {
+  require_plain(given, place);
+  if (!is_as_it_says(given)) return in_fast_layout(as_it_says(given, place), place, is_only_sliced);
+  return in_fast_layout(given, place, is_only_sliced);
 }
 
 class ProgramClass : public torch::CustomClassHolder {
