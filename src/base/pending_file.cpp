@@ -4,17 +4,34 @@
 #include <tsq/error.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 namespace tsq {
 
-PendingFile::PendingFile(std::string target)
-    : target_(std::move(target)),
-      path_(fmt::format("{}.tsq-{}.tmp", target_, ::getpid())),
-      file_(std::fopen(path_.c_str(), "wb")) {
-  if (file_ == nullptr) fail();
+namespace {
+
+/// A name beside the target that nothing else has taken. The target's own may be as long as names can be.
+std::string name_beside(const std::string& target) {
+  static std::atomic<unsigned> count{0};
+  const std::string folder = target.substr(0, target.rfind('/') + 1);
+  return fmt::format("{}.tsq-{}-{}.tmp", folder, ::getpid(), count++);
+}
+
+}  // namespace
+
+PendingFile::PendingFile(std::string target) : target_(std::move(target)) {
+  constexpr int kAttempts = 100;  // a process of the same number may have left files when it was killed
+  for (int attempt = 0; attempt < kAttempts && file_ == nullptr; ++attempt) {
+    path_ = name_beside(target_);
+    file_ = std::fopen(path_.c_str(), "wbx");
+    if (file_ == nullptr && errno != EEXIST) break;
+  }
+  if (file_ != nullptr) return;
+  fail();
+  path_.clear();  // it may be the file of another
 }
 
 PendingFile::~PendingFile() {

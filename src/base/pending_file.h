@@ -25,7 +25,7 @@ class PendingFile : public std::streambuf {
 
   std::string target_;
   std::string path_;
-  std::FILE* file_;
+  std::FILE* file_{nullptr};
   int error_{0};
   bool committed_{false};
 };
