@@ -11,12 +11,14 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
+#include <sstream>
 #include <string_view>
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/process/bench_process.h"
 #include "cli/process/failure.h"
+#include "cli/process/standard_streams.h"
 #include "cli/process/supervisor.h"
 
 namespace tsq::cli {
@@ -111,15 +113,27 @@ int work(Session& session) {
   try {
     set_up(session);
     session.action();
-    std::cout.flush();
     return session.exit_code;
   } catch (const std::exception& e) {
     return explain(e, session.json);
   }
 }
 
+/// Prints what `--help` or `--version` asks for: the exit code.
+int print_help(const CLI::App& app, const CLI::Success& asked) {
+  std::ostringstream text;
+  app.exit(asked, text, text);
+  try {
+    write_standard_output(text.str());
+  } catch (const std::exception& e) {
+    return explain(e, false);
+  }
+  return kDone;
+}
+
 /// `start` does the work of the session, now or in another process.
 int run(int argc, const char* const* argv, const std::function<int(Session&)>& start) {
+  open_standard_streams();
   CLI::App app{
       "Quantizes TorchScript models: reads a float .pt and writes an int8 .pt that stock LibTorch loads.",
       "tsq"};
@@ -136,7 +150,7 @@ int run(int argc, const char* const* argv, const std::function<int(Session&)>& s
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
-    return app.exit(e);
+    return print_help(app, e);
   } catch (const CLI::ParseError& e) {
     const UsageError usage(
         fmt::format("{} (see '{} --help')", usage_problem(app, e), full_name(chosen(app))));

@@ -2,13 +2,13 @@
 #include <tsq/backend_config.h>
 #include <tsq/check_table.h>
 
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/text_table.h"
 #include "cli/commands/commands.h"
 #include "cli/process/json_file.h"
 #include "cli/process/options.h"
+#include "cli/process/standard_streams.h"
 
 namespace tsq::cli {
 namespace {
@@ -34,7 +34,7 @@ void list_tables(const Session& session) {
 
 /// Its result is JSON with and without --json: the table is what was asked for.
 void show_table(const std::string& name, const Session& /*session*/) {
-  std::cout << backend_config(name).to_dict().dump(2) << '\n';
+  write_standard_output(backend_config(name).to_dict().dump(2) + '\n');
 }
 
 void check_file(const std::string& path, const Session& session) {

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/process/json_file.h"
 #include "cli/process/options.h"
+#include "cli/process/standard_streams.h"
 
 namespace tsq::cli {
 namespace {
@@ -89,7 +89,7 @@ QConfigMapping mapping_of(const std::string& name) {
 }
 
 void show_mapping(const std::string& name, const Session& /*session*/) {
-  std::cout << mapping_of(name).to_dict().dump(2) << '\n';
+  write_standard_output(mapping_of(name).to_dict().dump(2) + '\n');
 }
 
 void check_mapping(const std::string& path, const Session& session) {

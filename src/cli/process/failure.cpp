@@ -12,6 +12,7 @@
 
 #include "base/entries.h"
 #include "base/libtorch_error.h"
+#include "cli/process/standard_streams.h"
 
 namespace tsq::cli {
 namespace {
@@ -61,7 +62,7 @@ Failure describe_plain(const std::exception& exception) {
             .where = error->where()};
   }
   if (dynamic_cast<const UsageError*>(&exception) != nullptr) {
-    return {.exit_code = kBadUsage, .code = "bad_usage", .sentence = exception.what()};
+    return {.exit_code = kBadUsage, .code = "bad_usage", .sentence = without_newlines(exception.what())};
   }
   return {.sentence = fmt::format("internal: {}", reason_of(exception))};
 }
@@ -69,6 +70,16 @@ Failure describe_plain(const std::exception& exception) {
 Failure describe(const std::exception& exception) {
   const std::optional<Error> about_memory = memory_error(exception);
   return describe_plain(about_memory ? *about_memory : exception);
+}
+
+/// The sentence stands on standard error already; whoever reads the JSON misses it.
+void print_json(const nlohmann::json& value) {
+  if (!std::cout) return;  // which is what the sentence says
+  try {
+    write_standard_output(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  } catch (const Error& error) {
+    std::cerr << fmt::format("tsq: note: {}\n", without_newlines(error.what()));
+  }
 }
 
 }  // namespace
@@ -84,7 +95,7 @@ int explain(const std::exception& exception, bool json) {
                                     {"pass", failure.where.pass},
                                     {"layer", failure.where.layer},
                                     {"op", failure.where.op}}}};
-    std::cout << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+    print_json(value);
   }
   return failure.exit_code;
 }

@@ -3,10 +3,10 @@
 #include <ATen/Parallel.h>
 #include <tsq/library.h>
 
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/process/options.h"
+#include "cli/process/standard_streams.h"
 
 namespace tsq::cli {
 
@@ -40,9 +40,10 @@ void set_up(const Session& session) {
 }
 
 void print_result(const Session& session, const std::string& text, const nlohmann::json& value) {
-  if (session.speaks_text()) std::cout << text;
+  if (session.speaks_text()) write_standard_output(text);
   // Names in a model file can hold any bytes; JSON output stays valid UTF-8.
-  if (session.json) std::cout << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  if (session.json)
+    write_standard_output(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
 }
 
 }  // namespace tsq::cli

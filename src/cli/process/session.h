@@ -49,7 +49,8 @@ CLI::App& add_group(CLI::App& app, const CommandHelp& help);
 /// Error(BadConfig).
 void set_up(const Session& session);
 
-/// Prints a result in the way that was asked for: as `text`, as JSON, or not at all.
+/// Prints a result in the way that was asked for: as `text`, as JSON, or not at all. Throws Error(BadOutput)
+/// where it cannot be printed.
 void print_result(const Session& session, const std::string& text, const nlohmann::json& value);
 
 }  // namespace tsq::cli
