@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the tests: first those of ctest, then the runtime's with AddressSanitizer and
-# UndefinedBehaviorSanitizer, then the fuzz targets for five seconds each. Of suites of thousands of jobs some are drawn,
-# the same in every run; test.sh --all runs all of them.
+# Installs what is missing, builds, and runs the tests: the runtime's with AddressSanitizer and UndefinedBehaviorSanitizer,
+# the fuzz targets for five seconds each, and then all; ctest's summary comes last. Of suites of thousands of jobs some are
+# drawn, the same in every run; test.sh --all runs all of them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,9 +11,9 @@ echo 'test: configuring the release preset'
 cmake --preset release "-DTSQ_ALL_TESTS=$all" ${Torch_DIR:+"-DTorch_DIR=$Torch_DIR"}
 echo 'test: building the library, the command and every test (the first time takes several minutes)'
 cmake --build --preset release
-echo 'test: running the tests'
-ctest --preset release -j2
 echo "test: running the runtime's tests with sanitizers"
 scripts/test_sanitized.sh runtime
 echo 'test: fuzzing each target for five seconds'
 scripts/fuzz.sh 0.084
+echo 'test: running the tests'
+ctest --preset release -j2

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -38,9 +39,23 @@ inline void keep_freed_memory() {
 #endif
 }
 
-/// What tsq wrote into a file, as JSON; empty for files of other tools.
+/// Throws std::runtime_error where a record claims more bytes than the file can hold: LibTorch takes memory
+/// for what records claim. This is the cheap part of what tsq::check_model_file (tsq/try_load.h) looks at;
+/// pickles and the lengths of storages are not among it, so that files of strangers are for that one.
+inline void check_sizes_of_records(const std::string& path, caffe2::serialize::PyTorchStreamReader& reader) {
+  constexpr std::uintmax_t kMostPacked = 1032;  // that deflate makes of a byte
+  const std::uintmax_t bytes = std::filesystem::file_size(path);
+  for (const std::string& record : reader.getAllRecords()) {
+    if (reader.getRecordSize(record) <= bytes * kMostPacked) continue;
+    throw std::runtime_error("'" + path + "' is damaged: its record '" + record +
+                             "' claims more bytes than the file can hold; copy or export it again");
+  }
+}
+
+/// What tsq wrote into a file, as JSON; empty for files of other tools. Looks at the sizes of all records.
 inline std::string metadata_text(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
+  check_sizes_of_records(path, reader);
   constexpr const char* kRecord = "extra/tsq.json";
   if (!reader.hasRecord(kRecord)) return {};
   const auto [data, size] = reader.getRecord(kRecord);
@@ -93,8 +108,8 @@ class Runner {
  public:
   /// Loads a file under a hold of its engine, for LibTorch packs int8 weights while it loads. Afterwards the
   /// engine that was set before is set again. For a file with fused programs libtsq_runtime is loaded before
-  /// (tsq/runtime_library.h says from where). Throws std::runtime_error where it cannot be, and what LibTorch
-  /// throws.
+  /// (tsq/runtime_library.h says from where). Throws std::runtime_error where it cannot be, where records
+  /// claim more bytes than the file can hold, and what LibTorch throws.
   explicit Runner(const std::string& path, RunnerOptions options = {})
       : options_(options), engine_(engine_of_file(path)) {
     load_library_of_file(path);

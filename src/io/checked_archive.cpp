@@ -12,10 +12,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/available_memory.h"
 #include "base/figures.h"
 #include "base/libtorch_error.h"
 #include "io/pickle_walk.h"
+#include "runtime/available_memory.h"
 
 namespace tsq::io {
 namespace {
@@ -36,11 +36,13 @@ class TorchArchive {
     const bool is_no_model = code_ == ErrorCode::BadModel && !reader_.hasRecord("constants.pkl");
     if (is_no_model) return;  // LibTorch refuses it at once
     for (const std::string& record : reader_.getAllRecords()) {
-      if (record.starts_with("extra/")) continue;
-      if (record.ends_with(".debug_pkl"))
+      if (record.starts_with("code/") && record.ends_with(".debug_pkl"))
         look_at(record, [](std::string_view bytes) { check_source_positions(bytes); });
-      if (record.ends_with(".pkl"))
-        look_at(record, [&](std::string_view bytes) { check_pickle(record, bytes); });
+    }
+    // Others it leaves alone: a trace keeps its inputs in one that has no storages.
+    for (const std::string name : {"constants", "data"}) {
+      if (reader_.hasRecord(name + ".pkl"))
+        look_at(name + ".pkl", [&](std::string_view bytes) { check_pickle(name, bytes); });
     }
     check_memory();
   }
@@ -60,9 +62,9 @@ class TorchArchive {
     }
   }
 
-  void check_pickle(const std::string& record, std::string_view bytes) {
+  /// Its storages lie in a folder of its name.
+  void check_pickle(const std::string& folder, std::string_view bytes) {
     const PickleFacts facts = walk_pickle(bytes);
-    const std::string folder = record.substr(0, record.size() - std::string_view(".pkl").size());
     std::int64_t stored = 0;
     for (const PickledStorage& storage : facts.storages) {
       stored += storage.bytes;
@@ -80,7 +82,7 @@ class TorchArchive {
   }
 
   void check_memory() const {
-    const std::int64_t most = memory_limit();
+    const std::int64_t most = runtime::memory_limit();
     if (bytes_ <= most && largest_ <= std::max(bytes_, kMostRepeated)) return;
     throw Error(code_,
                 fmt::format("'{}' holds tensors of {}, and this process may use {}", path_,

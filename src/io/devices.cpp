@@ -18,7 +18,8 @@ using torch::jit::Module;
 using torch::jit::Node;
 
 /// PyTorch's names of accelerators. What a model computes on "meta" it computes nowhere, that stays.
-constexpr const char* kDevice = "(?:cuda|hip|xpu|mps|hpu|xla|npu|mtia|ipu|privateuseone|vulkan)(?::\\d{1,3})?";
+constexpr const char* kDevice =
+    "(?:cuda|hip|xpu|mps|hpu|xla|npu|mtia|ipu|privateuseone|vulkan)(?::\\d{1,3})?";
 
 bool is_foreign(const std::string& device) {
   static const std::regex kForeign(kDevice);

@@ -18,8 +18,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/available_memory.h"
 #include "base/figures.h"
+#include "runtime/available_memory.h"
 
 namespace tsq::io {
 namespace {
@@ -170,7 +170,7 @@ at::Tensor read_array(const std::string& what, const ReadBytes& read,
     refuse(what, fmt::format("holds {} bytes of numbers where its header says {}", left, bytes),
            left < bytes ? "it was cut short; write it again" : "write one array for each file");
   }
-  if (const auto most = static_cast<uint64_t>(memory_limit()); bytes > most) {
+  if (const auto most = static_cast<uint64_t>(runtime::memory_limit()); bytes > most) {
     refuse(what,
            fmt::format("holds {}, and this process may use {}", readable_size(bytes), readable_size(most)),
            "cut it into several files, or use a machine with more memory");

@@ -53,6 +53,15 @@ TEST_F(Archives, AStorageIsAsLongAsThePickleSays) {
   EXPECT_THAT(refusal([](Records& records) { records.at("data/0").clear(); }), HasSubstr("has 0 bytes"));
 }
 
+TEST_F(Archives, WhatLibTorchDoesNotReadIsLeftAlone) {
+  EXPECT_EQ(refusal([](Records& records) {
+              records["traced_inputs.pkl"] = records.at("data.pkl");
+              records["traced_inputs/0"] = "";
+              records["extra/mine.pkl"] = "no pickle";
+            }),
+            "loaded");
+}
+
 TEST_F(Archives, APickleIsFollowedFirst) {
   EXPECT_THAT(
       refusal([](Records& records) { replace(records.at("data.pkl"), "K\x02K\x03t", "K\x02K\x07t"); }),
