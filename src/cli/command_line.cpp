@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
+#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -18,6 +19,7 @@
 #include "cli/commands/commands.h"
 #include "cli/process/bench_process.h"
 #include "cli/process/failure.h"
+#include "cli/process/output_files.h"
 #include "cli/process/standard_streams.h"
 #include "cli/process/supervisor.h"
 
@@ -69,6 +71,18 @@ std::vector<std::string> commands_with(const CLI::App& app, const std::string& o
   return commands;
 }
 
+/// CLI11's sentences about the number of values are short of what to do.
+std::string values_problem(const std::string& text) {
+  static const std::regex kTwice("(\\S+): At Most 1 required but received (\\d+)");
+  static const std::regex kMissing("(--\\S+): 1 required (\\S+) missing");
+  std::smatch parts;
+  if (std::regex_match(text, parts, kTwice))
+    return fmt::format("'{}' is given {} times: give it once", parts[1].str(), parts[2].str());
+  if (std::regex_match(text, parts, kMissing))
+    return fmt::format("'{}' has no value: write {} {}", parts[1].str(), parts[1].str(), parts[2].str());
+  return text;
+}
+
 /// What is wrong with a command line that CLI11 refused: an unknown word before a missing one, for the first
 /// is often why.
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
@@ -97,7 +111,7 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("'{}' needs a command: {}", full_name(command), quoted_list(commands));
   }
   const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
+  return values_problem(text.substr(0, text.find('\n')));
 }
 
 }  // namespace
@@ -111,6 +125,7 @@ namespace {
 
 int work(Session& session) {
   try {
+    claim_outputs(session);
     set_up(session);
     session.action();
     return session.exit_code;

@@ -9,6 +9,8 @@
 namespace tsq::testing {
 namespace {
 
+using ::testing::HasSubstr;
+
 /// `tsq` under a shell, which `words` redirect. The program is "$0".
 Outcome in_shell(const std::string& words) {
   return Program({"-c", words, TSQ_PROGRAM}, 0, "/bin/sh").wait();
@@ -74,6 +76,16 @@ TEST_F(Streams, AReaderThatHasGoneIsNoFault) {
   const Outcome head = in_shell("\"$0\" qconfig show best_x86 | head -n 1");
   EXPECT_EQ(head.out, "{\n");
   EXPECT_EQ(head.err, "");
+}
+
+TEST_F(Streams, AnOutputIsNotTheFileThatIsPrintedTo) {
+  for (const auto& [redirected, name] :
+       {std::pair{"> ", "standard output"}, std::pair{"2> ", "standard error"}}) {
+    const Outcome outcome = in_shell(quantize(redirected + fmt::format("'{}'", path("out.pt"))));
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err + read_file(path("out.pt")),
+                HasSubstr(fmt::format("(--output) is the file that {} goes to", name)));
+  }
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ void add_backend_config(CLI::App& app, Session& session) {
   add_command<std::string>(
       group, session,
       {.name = "show", .summary = "Print a shipped table as JSON", .examples = kBackendConfigHelp.examples},
-      [](CLI::App& command, std::string& name) {
+      [](const Command& command, std::string& name) {
         add_options(command, {required({"NAME", into(name), "A name from 'tsq backend-config list'"})});
       },
       show_table);
@@ -75,8 +75,8 @@ void add_backend_config(CLI::App& app, Session& session) {
       {.name = "check",
        .summary = "Say whether a JSON file is a table, what is wrong with it, and which rows do nothing",
        .examples = kBackendConfigHelp.examples},
-      [](CLI::App& command, std::string& path) {
-        add_options(command, {required({"B.json", into(path), "The table"})});
+      [](const Command& command, std::string& path) {
+        add_options(command, {required(configuration_input({"B.json", into(path), "The table"}))});
       },
       check_file);
 }

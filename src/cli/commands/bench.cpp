@@ -176,34 +176,17 @@ bench::Result measure(const BenchOptions& options, const Session& session, Steps
   return result;
 }
 
-/// A file for a JSON value, claimed before the long work; without a path none.
-class JsonOutput {
- public:
-  JsonOutput(std::string path, const BenchOptions& options)
-      : path_(std::move(path)), files_{paths_of(options), {options.data, options.compare}} {
-    if (!path_.empty()) files_.claim(path_);
-  }
-  void write(const json& value) {
-    if (path_.empty()) return;
-    files_.write_text(path_, value.dump(2, ' ', false, json::error_handler_t::replace) + '\n');
-    files_.commit();
-  }
-
- private:
-  static std::vector<std::string> paths_of(const BenchOptions& options) {
-    std::vector<std::string> paths;
-    for (const std::string& model : options.models) paths.push_back(bench::setting_from(model).path);
-    return paths;
-  }
-
-  std::string path_;
-  OutputFiles files_;
-};
+/// Writes a JSON value as a file; without a path none.
+void write_json(const std::string& path, const json& value, const Session& session) {
+  if (path.empty()) return;
+  OutputFiles files(session);
+  files.write_json(path, value);
+  files.commit();
+}
 
 void run_measurement(const BenchOptions& options, Session& session) {
   std::optional<bench::Result> old;
   if (!options.compare.empty()) old = bench::result_from(read_json(options.compare), options.compare);
-  JsonOutput output(options.output, options);
   Steps steps(session);
   const bench::Result result = measure(options, session, steps);
   json value = bench::to_json(result);
@@ -214,13 +197,12 @@ void run_measurement(const BenchOptions& options, Session& session) {
     if (!options.csv) text += text_of(comparison, options.compare);
     if (comparison.has_regressions()) session.exit_code = kBadInput;
   }
-  output.write(value);
+  write_json(options.output, value, session);
   print_result(session, text, value);
 }
 
 void run_profile(const BenchOptions& options, const Session& session) {
   constexpr std::size_t kRounds = 20;
-  JsonOutput trace(options.trace, options);
   Steps steps(session);
   const std::vector<bench::Entry> entries = entries_of(options, session);
   std::vector<bench::ProfiledEntry> profiled = steps.run("profile", [&](const Progress& progress) {
@@ -233,7 +215,7 @@ void run_profile(const BenchOptions& options, const Session& session) {
     names.push_back(bench::name_of(one.entry));
     profiles.push_back(std::move(one.profile));
   }
-  trace.write(bench::chrome_trace(names, profiles));
+  write_json(options.trace, bench::chrome_trace(names, profiles), session);
   print_result(session, profile_text(names, profiles), profile_json(names, profiles));
 }
 
@@ -258,12 +240,12 @@ void run_bench(const BenchOptions& options, Session& session) {
   run_measurement(options, session);
 }
 
-void add_bench_options(CLI::App& command, BenchOptions& options) {
+void add_bench_options(const Command& command, BenchOptions& options) {
   add_options(
       command,
-      {required({"MODEL.pt", into(options.models),
-                 "TorchScript files with their settings; ratios are to the first"}),
-       required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
+      {required(model_input({"MODEL.pt", into(options.models),
+                             "TorchScript files with their settings; ratios are to the first"})),
+       required(input({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"})),
        {"--batch", into(options.batches), "Batches of so many rows, made of the samples: 1,16", "N,…",
         within(1, 1000000), ','},
        {"--concurrency", into(options.concurrency), "Threads that call one model at once (default: 1)", "N,…",
@@ -281,15 +263,15 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
        {"--together", into(options.together),
         "All models in one process, as a server has them (default: one process each)"},
        {"--csv", into(options.csv), "Print comma-separated values in place of a table"},
-       {"-o,--output", into(options.output), "Write the result as JSON, for --compare", "R.json"},
-       {"--compare", into(options.compare),
-        "An earlier result: exit with 1 where a model has become slower, with its whole interval",
-        "OLD.json"},
+       output({"-o,--output", into(options.output), "Write the result as JSON, for --compare", "R.json"}),
+       input({"--compare", into(options.compare),
+              "An earlier result: exit with 1 where a model has become slower, with its whole interval",
+              "OLD.json"}),
        {"--tolerance", into(options.tolerance), "How much slower is no regression (default: 0.02)",
         "FRACTION", within(0.0, 10.0)},
        {"--profile", into(options.profile), "Time by operator kind and by layer, in place of latencies"},
-       {"--trace", into(options.trace), "Write the profile as a Chrome trace (chrome://tracing, Perfetto)",
-        "TRACE.json"}});
+       output({"--trace", into(options.trace),
+               "Write the profile as a Chrome trace (chrome://tracing, Perfetto)", "TRACE.json"})});
 }
 
 }  // namespace

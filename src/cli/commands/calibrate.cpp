@@ -30,8 +30,7 @@ struct CalibrateOptions {
 };
 
 void run_calibrate(const CalibrateOptions& options, const Session& session) {
-  OutputFiles files{{options.model, options.calib}};
-  files.claim(options.output);
+  OutputFiles files(session);
   Steps steps(session);
   Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const std::vector<Sample> samples = steps.run("read data", [&](const Progress&) {
@@ -52,14 +51,15 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
                 {"steps", seconds_json(steps.seconds())}});
 }
 
-void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
-  add_options(
-      command,
-      {required({"PREPARED.pt", into(options.model), "A model from 'tsq prepare'"}),
-       required({"--calib", into(options.calib), "Calibration data, as for 'tsq quantize'", "DATA.pt"}),
-       {"--method", into(options.method),
-        "The method to run on the samples, which are its arguments (default: forward)", "NAME"},
-       required({"-o,--output", into(options.output), "The calibrated model to write", "CALIBRATED.pt"})});
+void add_calibrate_options(const Command& command, CalibrateOptions& options) {
+  add_options(command,
+              {required(input({"PREPARED.pt", into(options.model), "A model from 'tsq prepare'"})),
+               required(input(
+                   {"--calib", into(options.calib), "Calibration data, as for 'tsq quantize'", "DATA.pt"})),
+               {"--method", into(options.method),
+                "The method to run on the samples, which are its arguments (default: forward)", "NAME"},
+               required(output({"-o,--output", into(options.output), "The calibrated model to write",
+                                "CALIBRATED.pt"}))});
 }
 
 }  // namespace

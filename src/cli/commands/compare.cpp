@@ -217,12 +217,13 @@ void run_compare(const CompareOptions& options, const Session& session) {
                                       decisions_of_all(comparison))}});
 }
 
-void add_compare_options(CLI::App& command, CompareOptions& options) {
-  add_options(command,
-              {required({"FLOAT.pt", into(options.first), "The model to compare with"}),
-               required({"QUANT.pt", into(options.second), "The model to judge"}),
-               required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
-               decisions_option(options.decisions)});
+void add_compare_options(const Command& command, CompareOptions& options) {
+  add_options(
+      command,
+      {required(input({"FLOAT.pt", into(options.first), "The model to compare with"})),
+       required(input({"QUANT.pt", into(options.second), "The model to judge"})),
+       required(input({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"})),
+       decisions_option(options.decisions)});
 }
 
 }  // namespace

@@ -129,35 +129,36 @@ std::vector<std::string> ConfigurationOptions::files() const {
   return {backend_config, qconfig, equalization, prepare_custom};
 }
 
-std::vector<std::string> ConvertConfigurationOptions::files() const { return {custom, qconfig}; }
-
-void add_backend_options(CLI::App& command, ConfigurationOptions& options) {
+void add_backend_options(const Command& command, ConfigurationOptions& options) {
   constexpr auto kEngines = known_engines();
-  add_options(command,
-              {{"--backend", into(options.backend), "The table of patterns and the kernels to quantize for",
-                "x86|fbgemm|qnnpack|onednn", one_of({kEngines.begin(), kEngines.end()})},
-               {"--backend-config", into(options.backend_config),
-                "A table of your own, as 'tsq backend-config show' prints it", "B.json"}});
+  add_options(
+      command,
+      {{"--backend", into(options.backend), "The table of patterns and the kernels to quantize for",
+        "x86|fbgemm|qnnpack|onednn", one_of({kEngines.begin(), kEngines.end()})},
+       configuration_input({"--backend-config", into(options.backend_config),
+                            "A table of your own, as 'tsq backend-config show' prints it", "B.json"})});
 }
 
-void add_configuration_options(CLI::App& command, ConfigurationOptions& options) {
+void add_configuration_options(const Command& command, ConfigurationOptions& options) {
   add_backend_options(command, options);
-  command.get_option("--backend")
+  command.app.get_option("--backend")
       ->description("The table of patterns and the kernels to quantize for (default: x86)");
   add_options(
       command,
-      {{"--qconfig", into(options.qconfig),
-        "The observers of each layer, as 'tsq qconfig show' prints them\n(default: that of the "
-        "recipe and the backend)",
-        "Q.json"},
-       {"--prepare-custom-config", into(options.prepare_custom),
-        "Standalone and non-traceable modules, inputs and outputs that are already quantized,\n"
-        "attributes to keep; with PyTorch's keys",
-        "P.json"},
-       {"--equalization", into(options.equalization),
-        "The layers whose input and weight ranges are balanced, channel by channel\n"
-        "(default: none)",
-        "E.json"},
+      {configuration_input(
+           {"--qconfig", into(options.qconfig),
+            "The observers of each layer, as 'tsq qconfig show' prints them\n(default: that of the "
+            "recipe and the backend)",
+            "Q.json"}),
+       configuration_input(
+           {"--prepare-custom-config", into(options.prepare_custom),
+            "Standalone and non-traceable modules, inputs and outputs that are already quantized,\n"
+            "attributes to keep; with PyTorch's keys",
+            "P.json"}),
+       configuration_input({"--equalization", into(options.equalization),
+                            "The layers whose input and weight ranges are balanced, channel by channel\n"
+                            "(default: none)",
+                            "E.json"}),
        {"--mode", into(options.mode),
         "static: activations by calibration; dynamic: activations at run time;\n"
         "weight_only: only weights of embeddings and linear layers (default: static)",
@@ -204,7 +205,7 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
         "torch.add(x, y) as FX does; the result then depends on these files"}});
 }
 
-void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
+void add_lowering_options(const Command& command, ConfigurationOptions& options) {
   add_options(command, {{"--float-dtype", into(options.float_dtype),
                          "Operators that stay float compute in this dtype where that pays (default: float32)",
                          "float32|bfloat16", one_of({"float32", "bfloat16"})}});
@@ -242,13 +243,15 @@ Prepared prepared_model(const torch::jit::Module& model, const Configuration& ch
                           chosen.recipe));
 }
 
-void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {
+void add_convert_options(const Command& command, ConvertConfigurationOptions& options) {
   add_options(
       command,
-      {{"--convert-custom-config", into(options.custom),
-        "Further attributes to keep, and what observed modules become; with PyTorch's keys", "C.json"},
-       {"--convert-qconfig", into(options.qconfig),
-        "The mapping of prepare, with null for operators that are to stay float after all", "Q.json"}});
+      {configuration_input(
+           {"--convert-custom-config", into(options.custom),
+            "Further attributes to keep, and what observed modules become; with PyTorch's keys", "C.json"}),
+       configuration_input(
+           {"--convert-qconfig", into(options.qconfig),
+            "The mapping of prepare, with null for operators that are to stay float after all", "Q.json"})});
 }
 
 Configuration configuration_to_lower(const ConfigurationOptions& options) {

@@ -38,15 +38,15 @@ struct ConfigurationOptions {
   std::optional<int64_t> group_size{};  ///< of linear layers with 4 bits
   std::string float_dtype{"float32"};
 
-  /// The files that no output may replace.
+  /// The JSON files that are given; an empty name is none.
   [[nodiscard]] std::vector<std::string> files() const;
 };
-void add_configuration_options(CLI::App& command, ConfigurationOptions& options);
+void add_configuration_options(const Command& command, ConfigurationOptions& options);
 /// `--float-dtype`, for the commands that lower.
-void add_lowering_options(CLI::App& command, ConfigurationOptions& options);
+void add_lowering_options(const Command& command, ConfigurationOptions& options);
 LoweringOptions lowering_options(const ConfigurationOptions& options);
 /// `--backend` and `--backend-config` alone, for the later steps, which need no QConfigs.
-void add_backend_options(CLI::App& command, ConfigurationOptions& options);
+void add_backend_options(const Command& command, ConfigurationOptions& options);
 
 struct Configuration {
   BackendConfig backend;
@@ -68,10 +68,8 @@ Prepared prepared_model(const torch::jit::Module& model, const Configuration& ch
 struct ConvertConfigurationOptions {
   std::string custom{};   ///< a JSON file
   std::string qconfig{};  ///< a JSON file
-
-  [[nodiscard]] std::vector<std::string> files() const;
 };
-void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options);
+void add_convert_options(const Command& command, ConvertConfigurationOptions& options);
 
 struct ConvertConfiguration {
   ConvertCustomConfig custom;

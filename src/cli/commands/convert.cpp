@@ -42,9 +42,7 @@ BackendConfig backend_of(const ConfigurationOptions& options, const std::string&
 }
 
 void run_convert(const ConvertOptions& options, const Session& session) {
-  OutputFiles files{
-      options.configuration.files(), options.convert.files(), {options.model, options.trial.data}};
-  files.claim(options.output);
+  OutputFiles files(session);
   ConvertConfiguration at_convert = convert_configuration(options.convert);
   at_convert.custom.set_allow_uncalibrated(options.allow_uncalibrated);
   Steps steps(session);
@@ -73,10 +71,11 @@ void run_convert(const ConvertOptions& options, const Session& session) {
                 {"steps", seconds_json(steps.seconds())}});
 }
 
-void add_convert_command_options(CLI::App& command, ConvertOptions& options) {
-  add_options(command,
-              {required({"CALIBRATED.pt", into(options.model), "A model from 'tsq calibrate'"}),
-               required({"-o,--output", into(options.output), "The reference model to write", "REF.pt"})});
+void add_convert_command_options(const Command& command, ConvertOptions& options) {
+  add_options(
+      command,
+      {required(input({"CALIBRATED.pt", into(options.model), "A model from 'tsq calibrate'"})),
+       required(output({"-o,--output", into(options.output), "The reference model to write", "REF.pt"}))});
   add_backend_options(command, options.configuration);
   add_convert_options(command, options.convert);
   add_trial_options(command, options.trial);

@@ -169,11 +169,12 @@ void run_explain(const ExplainOptions& options, const Session& session) {
                answer);
 }
 
-void add_explain_options(CLI::App& command, ExplainOptions& options) {
+void add_explain_options(const Command& command, ExplainOptions& options) {
   add_options(
       command,
-      {required({"MODEL.pt", into(options.model), "The float model, a TorchScript file"}),
-       {"--calib", into(options.calib), "Calibration data, which also shows multiply-accumulates", "DATA.pt"},
+      {required(input({"MODEL.pt", into(options.model), "The float model, a TorchScript file"})),
+       input({"--calib", into(options.calib), "Calibration data, which also shows multiply-accumulates",
+              "DATA.pt"}),
        {"--time", into(options.rounds),
         "Time each float operator: the best of N runs on the first sample (needs --calib)", "N",
         within(1, 1000000)},

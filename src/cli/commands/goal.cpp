@@ -45,24 +45,25 @@ std::string trial_line(const GoalTrial& trial) {
 
 }  // namespace
 
-void add_goal_options(CLI::App& command, GoalCommandOptions& options) {
+void add_goal_options(const Command& command, GoalCommandOptions& options) {
   add_options(
       command,
       {{"--min-sqnr", into(options.min_sqnr), "SQNR of the outputs, against the float model, in dB", "DB"},
        {"--min-agreement", into(options.min_agreement), "Share of the decisions that are as in float, 0 to 1",
         "FRACTION", within(0.0, 1.0)},
-       {"--eval", into(options.program),
-        "A program that prints a model file's score (higher is better). The path replaces each\n"
-        "{}, or comes last; the last number that the program prints is the score",
-        "CMD"},
+       program_input(
+           {"--eval", into(options.program),
+            "A program that prints a model file's score (higher is better). The path replaces each\n"
+            "{}, or comes last; the last number that the program prints is the score",
+            "CMD"}),
        {"--max-drop", into(options.max_drop),
         "How much lower than the float file's the score of --eval may be, as a fraction of it\n"
         "(default: 0.01)",
         "FRACTION", CLI::NonNegativeNumber.description("")},
        {"--samples", into(options.samples), "Use at most this many of them, evenly spread (default: 100)",
         "N", within(1, 100000000)},
-       {"--qconfig-output", into(options.mapping),
-        "Also write the QConfigMapping of the result, for --qconfig", "Q.json"}},
+       output({"--qconfig-output", into(options.mapping),
+               "Also write the QConfigMapping of the result, for --qconfig", "Q.json"})},
       "A goal, which is reached with the fewest and cheapest float layers");
 }
 

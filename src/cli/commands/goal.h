@@ -24,7 +24,7 @@ struct GoalCommandOptions {
 
   [[nodiscard]] bool given() const { return min_sqnr || min_agreement || !program.empty(); }
 };
-void add_goal_options(CLI::App& command, GoalCommandOptions& options);
+void add_goal_options(const Command& command, GoalCommandOptions& options);
 /// Throws UsageError for options that do not go together.
 void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_data);
 

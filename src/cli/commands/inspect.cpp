@@ -150,8 +150,8 @@ void run_inspect(const std::string& path, const Session& session) {
   print_result(session, text_of(model, facts, metadata), to_json(model, facts, metadata));
 }
 
-void add_inspect_options(CLI::App& command, std::string& path) {
-  add_options(command, {required({"MODEL.pt", into(path), "A TorchScript file, float or quantized"})});
+void add_inspect_options(const Command& command, std::string& path) {
+  add_options(command, {required(input({"MODEL.pt", into(path), "A TorchScript file, float or quantized"}))});
 }
 
 }  // namespace

@@ -57,8 +57,7 @@ std::string placement_text(const Targets& targets) {
 }
 
 void run_lower(const LowerOptions& options, const Session& session) {
-  OutputFiles files{options.configuration.files(), {options.model, options.trial.data}};
-  files.claim(options.output);
+  OutputFiles files(session);
   Steps steps(session);
   const Reference reference =
       steps.run("load", [&](const Progress&) { return Reference::load(options.model); });
@@ -88,10 +87,11 @@ void run_lower(const LowerOptions& options, const Session& session) {
                 {"steps", seconds_json(steps.seconds())}});
 }
 
-void add_lower_options(CLI::App& command, LowerOptions& options) {
-  add_options(command,
-              {required({"REF.pt", into(options.model), "A model from 'tsq convert'"}),
-               required({"-o,--output", into(options.output), "The quantized model to write", "OUT.pt"})});
+void add_lower_options(const Command& command, LowerOptions& options) {
+  add_options(
+      command,
+      {required(input({"REF.pt", into(options.model), "A model from 'tsq convert'"})),
+       required(output({"-o,--output", into(options.output), "The quantized model to write", "OUT.pt"}))});
   add_backend_options(command, options.configuration);
   add_options(command,
               {{"--target", into(options.configuration.target),

@@ -100,8 +100,7 @@ void prepare_reference(const PrepareOptions& options, const Session& session) {
     throw UsageError(
         fmt::format("'{}' is a reference model, which has its configuration: leave all options but --qat out",
                     options.model));
-  OutputFiles files{{options.model}};
-  files.claim(options.output);
+  OutputFiles files(session);
   Steps steps(session);
   const Reference reference =
       steps.run("load", [&](const Progress&) { return Reference::load(options.model); });
@@ -123,8 +122,7 @@ void prepare_reference(const PrepareOptions& options, const Session& session) {
 
 void run_prepare(const PrepareOptions& options, const Session& session) {
   if (options.configuration.qat && is_reference(options.model)) return prepare_reference(options, session);
-  OutputFiles files{options.configuration.files(), {options.model, options.calib}};
-  files.claim(options.output);
+  OutputFiles files(session);
   check_training_options(options);
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
@@ -150,19 +148,20 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
                 {"steps", seconds_json(steps.seconds())}});
 }
 
-void add_prepare_options(CLI::App& command, PrepareOptions& options) {
+void add_prepare_options(const Command& command, PrepareOptions& options) {
+  add_options(command,
+              {required(input({"MODEL.pt", into(options.model),
+                               "The float model, a TorchScript file; with --qat also a reference model"})),
+               required(output(
+                   {"-o,--output", into(options.output), "The prepared model to write", "PREPARED.pt"}))});
+  add_configuration_options(command, options.configuration);
   add_options(
       command,
-      {required({"MODEL.pt", into(options.model),
-                 "The float model, a TorchScript file; with --qat also a reference model"}),
-       required({"-o,--output", into(options.output), "The prepared model to write", "PREPARED.pt"})});
-  add_configuration_options(command, options.configuration);
-  add_options(command,
-              {{"--qat", into(options.configuration.qat),
-                "Prepare for quantization-aware training: fake quantize modules in place of observers, "
-                "parameters and train() as in MODEL.pt"},
-               {"--calib", into(options.calib),
-                "With --qat, recipe best: data by which it is decided which layers stay float", "DATA.pt"}});
+      {{"--qat", into(options.configuration.qat),
+        "Prepare for quantization-aware training: fake quantize modules in place of observers, "
+        "parameters and train() as in MODEL.pt"},
+       input({"--calib", into(options.calib),
+              "With --qat, recipe best: data by which it is decided which layers stay float", "DATA.pt"})});
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ void add_qconfig(CLI::App& app, Session& session) {
       {.name = "show",
        .summary = "Print a mapping as JSON, ready for --qconfig",
        .examples = kQconfigHelp.examples},
-      [](CLI::App& command, std::string& name) {
+      [](const Command& command, std::string& name) {
         add_options(command, {required({"NAME", into(name), "A name from 'tsq qconfig list'"})});
       },
       show_mapping);
@@ -133,8 +133,8 @@ void add_qconfig(CLI::App& app, Session& session) {
       {.name = "check",
        .summary = "Say whether a JSON file is a mapping, or what is wrong with it",
        .examples = kQconfigHelp.examples},
-      [](CLI::App& command, std::string& path) {
-        add_options(command, {required({"Q.json", into(path), "The mapping"})});
+      [](const Command& command, std::string& path) {
+        add_options(command, {required(configuration_input({"Q.json", into(path), "The mapping"}))});
       },
       check_mapping);
 }

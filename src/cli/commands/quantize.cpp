@@ -184,10 +184,7 @@ Quantized quantized_model(const QuantizeCommandOptions& options, const Configura
 }
 
 Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session) {
-  OutputFiles files{options.configuration.files(),
-                    options.convert.files(),
-                    {options.model, options.calib, options.goal.data}};
-  for (const auto& [what, path] : outputs_of(options)) files.claim(path);
+  OutputFiles files(session);
   const Configuration chosen = options.output.empty() ? configuration(options.configuration)
                                                       : configuration_to_lower(options.configuration);
   Steps steps(session);
@@ -198,10 +195,8 @@ Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session
   Verdict verdict =
       verdict_of(quantized, {.samples_are_calibration = options.goal.data.empty() && quantized.held_back == 0,
                              .backend = chosen.backend});
-  if (!options.report.empty())
-    files.write_text(options.report, report_json(quantized, verdict).dump(2) + "\n");
-  if (!options.goal.mapping.empty())
-    files.write_text(options.goal.mapping, quantized.mapping.to_dict().dump(2) + "\n");
+  if (!options.report.empty()) files.write_json(options.report, report_json(quantized, verdict));
+  if (!options.goal.mapping.empty()) files.write_json(options.goal.mapping, quantized.mapping.to_dict());
   files.commit();
   return {.backend = chosen.backend.name(),
           .bytes_before = model.bytes,
@@ -276,30 +271,32 @@ void run_quantize(const QuantizeCommandOptions& options, const Session& session)
   print_result(session, text_of(options, outcome), to_json(options, outcome));
 }
 
-void add_quantize_options(CLI::App& command, QuantizeCommandOptions& options) {
+void add_quantize_options(const Command& command, QuantizeCommandOptions& options) {
   add_options(
       command,
-      {required({"MODEL.pt", into(options.model), "The float model, a TorchScript file"}),
-       {"--calib", into(options.calib), "Calibration data; needed in static mode", "DATA.pt"},
+      {required(input({"MODEL.pt", into(options.model), "The float model, a TorchScript file"})),
+       input({"--calib", into(options.calib), "Calibration data; needed in static mode", "DATA.pt"}),
        {"--method", into(options.method),
         "The method to run and to judge on the samples, which are its arguments\n(default: forward)", "NAME"},
-       {"-o,--output", into(options.output), "The quantized model to write", "OUT.pt"},
-       {"--reference", into(options.reference), "Also write the model of quantize/dequantize pairs",
-        "REF.pt"},
-       {"--report", into(options.report), "Also write what happened to each operator, and why", "R.json"}});
+       output({"-o,--output", into(options.output), "The quantized model to write", "OUT.pt"}),
+       output({"--reference", into(options.reference), "Also write the model of quantize/dequantize pairs",
+               "REF.pt"}),
+       output({"--report", into(options.report), "Also write what happened to each operator, and why",
+               "R.json"})});
   add_configuration_options(command, options.configuration);
   add_lowering_options(command, options.configuration);
   add_convert_options(command, options.convert);
-  add_options(command,
-              {{"--data", into(options.goal.data),
-                "Samples to try the result on, and to judge it by (default: those of --calib; with a goal\n"
-                "a quarter of them, which then do not calibrate)",
-                "DATA.pt"},
-               decisions_option(options.decisions),
-               {"--no-check", into(options.no_check),
-                "Measure no latency, so that the same input makes the same file with the same --threads"},
-               {"--force", into(options.force),
-                "Write the int8 result as it is, even where it fails or is slower or larger than float"}});
+  add_options(
+      command,
+      {input({"--data", into(options.goal.data),
+              "Samples to try the result on, and to judge it by (default: those of --calib; with a goal\n"
+              "a quarter of them, which then do not calibrate)",
+              "DATA.pt"}),
+       decisions_option(options.decisions),
+       {"--no-check", into(options.no_check),
+        "Measure no latency, so that the same input makes the same file with the same --threads"},
+       {"--force", into(options.force),
+        "Write the int8 result as it is, even where it fails or is slower or larger than float"}});
   add_goal_options(command, options.goal);
 }
 

@@ -115,9 +115,7 @@ nlohmann::json origin_json(const ReportCommandOptions& options, const std::vecto
 }
 
 void run_report(const ReportCommandOptions& options, const Session& session) {
-  OutputFiles files{options.others, {options.exact, options.data}};
-  files.claim(options.output);
-  if (!options.json_output.empty()) files.claim(options.json_output);
+  OutputFiles files(session);
   Steps steps(session);
   const ModelFile exact = load_model(options.exact);
   tell_devices(exact, session);
@@ -144,24 +142,25 @@ void run_report(const ReportCommandOptions& options, const Session& session) {
   data.update(origin_json(options, models, samples.size(), session));
   const std::string page = report_page(data);
   files.write_text(options.output, page);
-  if (!options.json_output.empty()) files.write_text(options.json_output, data.dump(2) + "\n");
+  if (!options.json_output.empty()) files.write_json(options.json_output, data);
   files.commit();
   print_result(session, fmt::format("report  {} ({})\n", options.output, readable_size(page.size())),
                {{"report", options.output}, {"bytes", page.size()}, {"models", models.size()}});
 }
 
-void add_report_options(CLI::App& command, ReportCommandOptions& options) {
-  add_options(command,
-              {required({"FLOAT.pt", into(options.exact), "The model that is right"}),
-               required({"INT8.pt", into(options.others), "The models made of it, by any tool"}),
-               required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
-               required({"-o,--output", into(options.output), "Where the page is written", "REPORT.html"}),
-               {"--data-output", into(options.json_output), "Where what the page shows is written, too",
-                "REPORT.json"},
-               {"--samples", into(options.samples), "How many samples, from the first on (default: 16)", "N",
-                within(1, 1000000)},
-               decisions_option(options.decisions),
-               {"--no-times", into(options.no_times), "Compare no latencies"}});
+void add_report_options(const Command& command, ReportCommandOptions& options) {
+  add_options(
+      command,
+      {required(input({"FLOAT.pt", into(options.exact), "The model that is right"})),
+       required(input({"INT8.pt", into(options.others), "The models made of it, by any tool"})),
+       required(input({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"})),
+       required(output({"-o,--output", into(options.output), "Where the page is written", "REPORT.html"})),
+       output({"--data-output", into(options.json_output), "Where what the page shows is written, too",
+               "REPORT.json"}),
+       {"--samples", into(options.samples), "How many samples, from the first on (default: 16)", "N",
+        within(1, 1000000)},
+       decisions_option(options.decisions),
+       {"--no-times", into(options.no_times), "Compare no latencies"}});
 }
 
 }  // namespace

@@ -92,8 +92,7 @@ std::string text_of_run(const json& value) {
 }
 
 void run_model(const RunOptions& options, const Session& session) {
-  OutputFiles files{{options.model, options.data}};
-  if (!options.output.empty()) files.claim(options.output);
+  OutputFiles files(session);
   Runner runner = runner_of(options, session);
   if (!runner.module().find_method("forward")) load_model(options.model);
   tell_devices(options.model, foreign_devices(options.model), session);
@@ -115,16 +114,17 @@ void run_model(const RunOptions& options, const Session& session) {
   print_result(session, text_of_run(value), value);
 }
 
-void add_run_options(CLI::App& command, RunOptions& options) {
-  add_options(command,
-              {required({"MODEL.pt", into(options.model), "A TorchScript file"}),
-               required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
-               {"-o,--output", into(options.output),
-                "Write the results as a tuple, one for each sample, for torch.load (weights_only=False where "
-                "they hold lists or dictionaries)",
-                "R.pt"},
-               {"--channels-last", into(options.channels_last),
-                "Pass four-dimensional tensors in channels-last order"}});
+void add_run_options(const Command& command, RunOptions& options) {
+  add_options(
+      command,
+      {required(input({"MODEL.pt", into(options.model), "A TorchScript file"})),
+       required(input({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"})),
+       output({"-o,--output", into(options.output),
+               "Write the results as a tuple, one for each sample, for torch.load (weights_only=False where "
+               "they hold lists or dictionaries)",
+               "R.pt"}),
+       {"--channels-last", into(options.channels_last),
+        "Pass four-dimensional tensors in channels-last order"}});
 }
 
 }  // namespace

@@ -88,10 +88,7 @@ QConfigMapping mapping_of(const Sensitivity& found, std::size_t float_layers, co
 }
 
 Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
-  OutputFiles files{options.configuration.files(), {options.model, options.calib, options.data}};
-  for (const std::string& output : {options.output, options.report}) {
-    if (!output.empty()) files.claim(output);
-  }
+  OutputFiles files(session);
   const Configuration chosen = configuration_to_lower(options.configuration);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session);
@@ -115,9 +112,9 @@ Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
   if (!options.output.empty()) {
     ranked.float_layers = float_layers_of(options, ranked.sensitivity);
     ranked.mapping = mapping_of(ranked.sensitivity, ranked.float_layers, chosen.mapping);
-    files.write_text(options.output, ranked.mapping.to_dict().dump(2) + "\n");
+    files.write_json(options.output, ranked.mapping.to_dict());
   }
-  if (!options.report.empty()) files.write_text(options.report, ranked.sensitivity.to_json().dump(2) + "\n");
+  if (!options.report.empty()) files.write_json(options.report, ranked.sensitivity.to_json());
   files.commit();
   ranked.seconds = steps.seconds();
   return ranked;
@@ -194,21 +191,21 @@ void run_sensitivity(const SensitivityCommandOptions& options, const Session& se
   print_result(session, text_of(options, ranked), to_json(options, ranked));
 }
 
-void add_sensitivity_options(CLI::App& command, SensitivityCommandOptions& options) {
-  add_options(
-      command,
-      {required({"MODEL.pt", into(options.model), "The float model, a TorchScript file"}),
-       {"--calib", into(options.calib), "Calibration data; needed in static mode", "DATA.pt"},
-       {"--data", into(options.data), "Samples to judge on (default: the calibration data)", "DATA.pt"},
-       {"--samples", into(options.samples), "Use at most this many of them, evenly spread (default: 16)", "N",
-        within(1, 100000000)},
-       decisions_option(options.decisions),
-       {"-o,--output", into(options.output), "Write a QConfigMapping that keeps the most costly layers float",
-        "Q.json"},
-       {"--min-sqnr", into(options.min_sqnr),
-        "As many of them as the outputs need for this SQNR (default: 20)", "DB"},
-       {"--float-layers", into(options.float_layers), "Or this number of them", "N"},
-       {"--report", into(options.report), "Also write the ranking as JSON", "R.json"}});
+void add_sensitivity_options(const Command& command, SensitivityCommandOptions& options) {
+  add_options(command,
+              {required(input({"MODEL.pt", into(options.model), "The float model, a TorchScript file"})),
+               input({"--calib", into(options.calib), "Calibration data; needed in static mode", "DATA.pt"}),
+               input({"--data", into(options.data), "Samples to judge on (default: the calibration data)",
+                      "DATA.pt"}),
+               {"--samples", into(options.samples),
+                "Use at most this many of them, evenly spread (default: 16)", "N", within(1, 100000000)},
+               decisions_option(options.decisions),
+               output({"-o,--output", into(options.output),
+                       "Write a QConfigMapping that keeps the most costly layers float", "Q.json"}),
+               {"--min-sqnr", into(options.min_sqnr),
+                "As many of them as the outputs need for this SQNR (default: 20)", "DB"},
+               {"--float-layers", into(options.float_layers), "Or this number of them", "N"},
+               output({"--report", into(options.report), "Also write the ranking as JSON", "R.json"})});
   add_configuration_options(command, options.configuration);
   add_lowering_options(command, options.configuration);
 }

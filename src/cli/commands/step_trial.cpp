@@ -23,10 +23,10 @@ std::string trial_line(const Trial& trial) {
 
 }  // namespace
 
-void add_trial_options(CLI::App& command, TrialOptions& options) {
+void add_trial_options(const Command& command, TrialOptions& options) {
   add_options(command,
-              {{"--data", into(options.data),
-                "Samples to try the result on, beside the model that it was made of", "DATA.pt"},
+              {input({"--data", into(options.data),
+                      "Samples to try the result on, beside the model that it was made of", "DATA.pt"}),
                {"--force", into(options.force), "Write the result even where it fails beside that model"}});
 }
 

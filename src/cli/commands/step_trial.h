@@ -15,7 +15,7 @@ struct TrialOptions {
   std::string data{};  ///< samples; empty: the result is only saved and loaded
   bool force{false};
 };
-void add_trial_options(CLI::App& command, TrialOptions& options);
+void add_trial_options(const Command& command, TrialOptions& options);
 
 /// Lines of the summary.
 std::string step_trial_text(const TriedStep& step);

@@ -247,16 +247,13 @@ nlohmann::json json_of(const std::vector<Compared>& models) {
 
 std::vector<Finding> findings_of(const VerifyOptions& options, const ModelFile& model,
                                  const std::vector<Sample>& samples, const Session& session) {
-  OutputFiles files{options.configuration.files(), {options.first, options.data}};
-  for (const std::string& output : {options.advised_qconfig, options.advised_equalization}) {
-    if (!output.empty()) files.claim(output);
-  }
+  OutputFiles files(session);
   const Configuration chosen = configuration(options.configuration);
   std::vector<Finding> findings = Steps(session).run("detect", [&](const Progress&) {
     return detect(model.module, samples, chosen.mapping, chosen.backend);
   });
   const auto write = [&](const std::string& path, const nlohmann::json& mapping) {
-    if (!path.empty()) files.write_text(path, mapping.dump(2) + "\n");
+    if (!path.empty()) files.write_json(path, mapping);
   };
   write(options.advised_qconfig, advised_qconfigs(chosen.mapping, findings).to_dict());
   write(options.advised_equalization, advised_equalization(findings).to_dict());
@@ -291,31 +288,33 @@ void run_verify(const VerifyOptions& options, const Session& session) {
   print_result(session, text, json);
 }
 
-void add_verify_options(CLI::App& command, VerifyOptions& options) {
+void add_verify_options(const Command& command, VerifyOptions& options) {
   add_options(
       command,
-      {required({"FLOAT.pt", into(options.first), "The model that is right"}),
-       {"INT8.pt", into(options.others), "The models to judge, of any tool"},
-       required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
+      {required(input({"FLOAT.pt", into(options.first), "The model that is right"})),
+       input({"INT8.pt", into(options.others), "The models to judge, of any tool"}),
+       required(input({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"})),
        {"--samples", into(options.samples), "How many of them, from the first on (default: 16)", "N",
         within(1, 1000000)},
-       {"--qconfig",
-        into(options.qconfigs),
-        "Quantizes the float model with each of these mappings, and compares these models too",
-        "Q.json,…",
-        {},
-        ','},
-       {"--calib", into(options.calibration), "What these are calibrated on (default: --data)", "DATA.pt"},
+       configuration_input(
+           {"--qconfig",
+            into(options.qconfigs),
+            "Quantizes the float model with each of these mappings, and compares these models too",
+            "Q.json,…",
+            {},
+            ','}),
+       input({"--calib", into(options.calibration), "What these are calibrated on (default: --data)",
+              "DATA.pt"}),
        {"--recipe", into(options.configuration.recipe), "The recipe for these (default: best)", "fx|best",
         one_of({"fx", "best"})},
        {"--detect", into(options.detects),
         "Looks at the float model for outliers, unequal channels, ranges that change from sample to sample "
         "and\n"
         "weights that ask for a scale for each channel, and says what QConfig would help"},
-       {"--advice-qconfig", into(options.advised_qconfig), "Where the advised QConfigMapping is written",
-        "Q.json"},
-       {"--advice-equalization", into(options.advised_equalization),
-        "Where the advised layers for 'tsq quantize --equalization' are written", "E.json"}});
+       output({"--advice-qconfig", into(options.advised_qconfig),
+               "Where the advised QConfigMapping is written", "Q.json"}),
+       output({"--advice-equalization", into(options.advised_equalization),
+               "Where the advised layers for 'tsq quantize --equalization' are written", "E.json"})});
   add_backend_options(command, options.configuration);
 }
 

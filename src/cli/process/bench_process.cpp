@@ -44,6 +44,15 @@ std::array<int, 2> new_pipe() {
               "run the model with 'tsq compare' to see where");
 }
 
+std::string line_of(const nlohmann::json& request) {
+  try {
+    return request.dump() + '\n';
+  } catch (const nlohmann::json::type_error&) {
+    throw Error(ErrorCode::BadConfig, "the name of a model or of the data is not valid UTF-8",
+                "rename the file, or give a link to it");
+  }
+}
+
 class WorkerProcess {
  public:
   explicit WorkerProcess(const std::vector<std::string>& libraries) {
@@ -72,7 +81,7 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   nlohmann::json ask(const nlohmann::json& request) {
-    send(request.dump() + '\n');
+    send(line_of(request));
     const ssize_t length = getline(&line_, &capacity_, answers_);
     if (length <= 0) throw_ended(end());
     return nlohmann::json::parse(line_, line_ + length);

@@ -13,11 +13,31 @@ OptionRow required(OptionRow row) {
   return row;
 }
 
-void add_options(CLI::App& command, std::initializer_list<OptionRow> rows, const std::string& group) {
+namespace {
+
+OptionRow of_kind(PathKind kind, OptionRow row) {
+  row.path = kind;
+  return row;
+}
+
+}  // namespace
+
+OptionRow input(OptionRow row) { return of_kind(PathKind::Input, std::move(row)); }
+
+OptionRow configuration_input(OptionRow row) { return of_kind(PathKind::Configuration, std::move(row)); }
+
+OptionRow model_input(OptionRow row) { return of_kind(PathKind::Model, std::move(row)); }
+
+OptionRow program_input(OptionRow row) { return of_kind(PathKind::Program, std::move(row)); }
+
+OptionRow output(OptionRow row) { return of_kind(PathKind::Output, std::move(row)); }
+
+void add_options(const Command& command, std::initializer_list<OptionRow> rows, const std::string& group) {
   for (const OptionRow& row : rows) {
-    CLI::Option* option = row.add(command, row.names, row.help)->type_name(row.type);
+    CLI::Option* option = row.add(command.app, row.names, row.help)->type_name(row.type);
     option->required(row.is_required)->delimiter(row.delimiter)->group(group);
     if (row.check) option->check(*row.check);
+    if (row.path != PathKind::None) command.paths.push_back({.option = option, .kind = row.path});
   }
 }
 

@@ -35,6 +35,28 @@ inline AddOption into_each(std::vector<std::string>& values) {
   };
 }
 
+/// What the value of an option is to the files of the user.
+enum class PathKind {
+  None,           ///< names no file
+  Input,          ///< a file that is read
+  Configuration,  ///< a JSON file that is read, and that may name further files
+  Model,          ///< a file that is read, with settings after an @
+  Program,        ///< a shell command: those of its words that name files are read
+  Output,         ///< a file that is written
+};
+
+/// An option that names files, of any command.
+struct PathOption {
+  const CLI::Option* option;
+  PathKind kind;
+};
+
+/// A command that gets its options.
+struct Command {
+  CLI::App& app;
+  std::vector<PathOption>& paths;  ///< where its options that name files are noted
+};
+
 /// A row of a table of options.
 struct OptionRow {
   std::string names;  ///< "-o,--output"; "MODEL.pt" for an argument without a name
@@ -44,10 +66,21 @@ struct OptionRow {
   std::optional<CLI::Validator> check{};
   char delimiter{'\0'};  ///< between the values of a list
   bool is_required{false};
+  PathKind path{PathKind::None};
 };
 /// The same row for what must be given.
 OptionRow required(OptionRow row);
-void add_options(CLI::App& command, std::initializer_list<OptionRow> rows,
+/// The same row for a file that is read, and that no output replaces.
+OptionRow input(OptionRow row);
+/// For JSON that may name further files, which no output replaces either.
+OptionRow configuration_input(OptionRow row);
+/// For models with settings after an @.
+OptionRow model_input(OptionRow row);
+/// For a shell command.
+OptionRow program_input(OptionRow row);
+/// For a file that is written.
+OptionRow output(OptionRow row);
+void add_options(const Command& command, std::initializer_list<OptionRow> rows,
                  const std::string& group = "Options");
 
 /// A check for options that take one of a few words, which live as long as the program: names the nearest

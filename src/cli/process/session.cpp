@@ -12,17 +12,18 @@ namespace tsq::cli {
 
 CLI::App& add_command(CLI::App& app, Session& session, const CommandHelp& help, std::function<void()> work) {
   CLI::App* command = app.add_subcommand(help.name, help.summary);
-  add_options(*command,
-              {{"--json", into(session.json), "Print the result as JSON on standard output"},
-               {"-q,--quiet", into(session.quiet),
-                "Print neither results nor progress (--json still prints its JSON)"},
-               {"--threads", into(session.threads),
-                "Threads that LibTorch computes with (default: its own choice)", "N", within(1, 4096)},
-               {"--library", into_each(session.libraries),
-                "Load a library of operators that models use, as torch.ops.load_library does; may be given "
-                "several times",
-                "FILE.so"}},
-              "Options of every command");
+  add_options(
+      {*command, session.path_options},
+      {{"--json", into(session.json), "Print the result as JSON on standard output"},
+       {"-q,--quiet", into(session.quiet),
+        "Print neither results nor progress (--json still prints its JSON)"},
+       {"--threads", into(session.threads), "Threads that LibTorch computes with (default: its own choice)",
+        "N", within(1, 4096)},
+       input({"--library", into_each(session.libraries),
+              "Load a library of operators that models use, as torch.ops.load_library does; may be given "
+              "several times",
+              "FILE.so"})},
+      "Options of every command");
   command->footer(std::string("Examples:\n") + help.examples);
   command->callback([&session, work] { session.action = work; });
   return *command;

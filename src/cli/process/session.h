@@ -1,13 +1,22 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/process/options.h"
+
 namespace tsq::cli {
+
+/// A file that the command line asks for, and the place that its name means.
+struct ClaimedOutput {
+  std::string path{};
+  std::filesystem::path place{};
+};
 
 /// What the command line asked for: the chosen command's work, and how to speak of it.
 struct Session {
@@ -18,6 +27,8 @@ struct Session {
   int threads{0};                        ///< 0: LibTorch's own choice
   std::vector<std::string> libraries{};  ///< of operators and classes that models use
   std::string command_line{};
+  std::vector<PathOption> path_options{};  ///< of all commands
+  std::vector<ClaimedOutput> outputs{};    ///< filled before the work begins
 
   /// Whether results are printed as text.
   [[nodiscard]] bool speaks_text() const noexcept { return !json && !quiet; }
@@ -39,7 +50,8 @@ CLI::App& add_command(CLI::App& app, Session& session, const CommandHelp& help, 
 template <typename Options, typename AddOwn, typename Run>
 void add_command(CLI::App& app, Session& session, const CommandHelp& help, AddOwn add_own, Run run) {
   const auto options = std::make_shared<Options>();
-  add_own(add_command(app, session, help, [=, &session] { run(*options, session); }), *options);
+  CLI::App& command = add_command(app, session, help, [=, &session] { run(*options, session); });
+  add_own(Command{command, session.path_options}, *options);
 }
 
 /// Adds a command that consists of commands.
