@@ -26,7 +26,8 @@ def write(target: str, name: str, content: bytes) -> None:
 
 
 def write_json(seeds: Path) -> None:
-    texts = {name: json.loads((seeds / f"{name}.json").read_text()) for name in
+    # Without the folder in which they were made.
+    texts = {name: json.loads((seeds / f"{name}.json").read_text().replace(f"{seeds}/", "")) for name in
              ["mapping", "table", "equalization", "prepare_custom", "convert_custom", "bench"]}
     texts["fuse_custom"] = {"preserved_attributes": ["a"]}
     texts["qconfig"] = next(entry[1] for entry in texts["mapping"]["object_type"] if isinstance(entry[1], dict))
