@@ -252,9 +252,9 @@ json facts_json(const ReportedModel& model, const char* role) {
 
 ComparedLayers compared_layers(const ReportedModel& exact, const ReportedModel& int8,
                                std::span<const Sample> samples) {
-  const EngineHold hold(int8.engine);
   // As it was loaded: after a frozen copy of it was made, some calls have no names of modules any more.
   const Module loaded = detail::reloaded_with_size(*exact.module, exact.engine).first;
+  const EngineHold hold(int8.engine);
   return compare_layers(loaded, *int8.module, samples, {.histograms = true});
 }
 

@@ -54,6 +54,15 @@ TEST_F(Report, HoldsTheOperatorsOfBothModelsWithWhatTheyReadAndTheirTimes) {
   EXPECT_THAT(numbers, ::testing::IsSupersetOf({"int8", "conversion"}));
 }
 
+TEST_F(Report, ComparesModelsOfEveryEngine) {
+  for (const std::string engine : {"fbgemm", "onednn", "qnnpack"}) {
+    std::vector<std::string> arguments = quantize_arguments();
+    arguments.insert(arguments.end(), {"--backend", engine});
+    succeed(arguments);
+    EXPECT_EQ(report_of({path("out.pt")})["models"][1]["engine"], engine);
+  }
+}
+
 TEST_F(Report, HoldsTheRowsOfVerifyWithHistogramsAndRanges) {
   const json layer = report_of({path("out.pt")})["models"][1]["layers"][0];
   EXPECT_EQ(layer["layer"], "conv");
