@@ -6,7 +6,8 @@
 #include <torch/csrc/jit/serialization/import_source.h>
 #include <tsq/error.h>
 
-#include <regex>
+#include <algorithm>
+#include <cctype>
 
 #include "base/libtorch_error.h"
 
@@ -38,16 +39,36 @@ c10::IValue empty_value(const c10::TypePtr& type, const std::string& attribute, 
   }
 }
 
+/// Takes `word`, and the blanks after it, from the front of a text, where it begins so.
+bool take(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return true;
+}
+
+/// The class of a text that begins with "class Name(Module)"; empty of others.
+std::string_view class_of_line(std::string_view text) {
+  if (!text.starts_with("class ") && !text.starts_with("class\t")) return {};
+  take(text, "class");
+  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  const auto end = std::ranges::find_if_not(text, is_of_name);
+  const std::string_view name(text.begin(), end);
+  return take(text, name) && take(text, "(") && take(text, "Module") && text.starts_with(')')
+             ? name
+             : std::string_view();
+}
+
 }  // namespace
 
-std::string class_in_source(const std::string& source, std::string_view kind) {
-  static const std::regex kClass(R"((?:^|\n)class\s+(\w+)\s*\(\s*Module\s*\))");
-  std::smatch found;
-  if (!std::regex_search(source, found, kClass))
-    throw Error(ErrorCode::BadConfig, fmt::format("the source of a {} has no class", kind),
-                "begin it with \"class Name(Module):\", then the attributes and forward, as TorchScript "
-                "writes them");
-  return found[1].str();
+std::string class_in_source(std::string_view source, std::string_view kind) {
+  for (std::string_view rest = source; !rest.empty();) {
+    if (const std::string_view name = class_of_line(rest); !name.empty()) return std::string(name);
+    rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+  }
+  throw Error(ErrorCode::BadConfig, fmt::format("the source of a {} has no class", kind),
+              "begin it with \"class Name(Module):\", then the attributes and forward, as TorchScript "
+              "writes them");
 }
 
 Module module_of_source(const std::string& package, const std::string& source, std::string_view kind) {

@@ -15,7 +15,7 @@ struct Module;
 namespace tsq {
 
 /// The name of the class in a source. Throws Error(BadConfig) where there is none.
-std::string class_in_source(const std::string& source, std::string_view kind);
+std::string class_in_source(std::string_view source, std::string_view kind);
 
 /// A module of the class, which is named within `package` ("__torch__.mine."). Its tensors are empty, numbers
 /// 0, what is optional None. Throws Error(BadConfig) for what does not compile.

@@ -39,8 +39,10 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
   std::string_view best;
   std::size_t best_distance = std::string_view::npos;
   for (const std::string_view candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    const std::size_t allowed = std::max<std::size_t>(1, longer / 3);
+    if (longer - shorter > allowed) continue;  // the least distance; it takes the product of both to find
     const std::size_t distance = edit_distance(name, candidate);
-    const std::size_t allowed = std::max<std::size_t>(1, std::max(name.size(), candidate.size()) / 3);
     if (distance <= allowed && distance < best_distance) {
       best = candidate;
       best_distance = distance;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_reason.h"
+
 namespace tsq::bench {
 namespace {
 
@@ -190,8 +192,9 @@ Result result_from(const json& value, const std::string& path) {
     result.threads = value.at("threads");
     result.together = value.at("together");
     return result;
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::BadData, fmt::format("'{}' is no result of 'tsq bench': {}", path, error.what()),
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::BadData,
+                fmt::format("'{}' is no result of 'tsq bench': {}", path, json_reason(error)),
                 "give a file that --output or --json made");
   }
 }

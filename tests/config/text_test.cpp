@@ -1,11 +1,13 @@
 #include "base/text.h"
 
 #include <gtest/gtest.h>
+#include <tsq/error.h>
 
 #include <array>
 #include <utility>
 #include <vector>
 
+#include "base/module_source.h"
 #include "base/registry.h"
 
 namespace tsq {
@@ -32,6 +34,19 @@ TEST(Text, FindsTheNearestName) {
 }
 
 TEST(Text, FindsTheNameThatWasBrokenOff) { EXPECT_EQ(nearest("fbg", kEngines), "fbgemm"); }
+
+TEST(Text, FindsNothingForAWordOfMegabytesAtOnce) {
+  EXPECT_EQ(nearest(std::string(3'000'000, 'x'), kEngines), "");
+}
+
+TEST(Text, FindsTheClassOfAModuleInItsSource) {
+  EXPECT_EQ(class_in_source("class A(Module):\n", "module"), "A");
+  EXPECT_EQ(class_in_source("# class B(Module)\nclass  C_1 ( Module ):\n", "module"), "C_1");
+  const std::string longest(300'000, 'a');
+  EXPECT_EQ(class_in_source("class " + longest + "(Module):\n", "module"), longest);
+  for (const char* none : {"", "class", "class A:", "classA(Module)", " class A(Module)", "class A(Other)"})
+    EXPECT_THROW(class_in_source(none, "module"), Error) << none;
+}
 
 TEST(Text, FindsNothingForAWordThatIsFarFromAll) { EXPECT_EQ(nearest("tensorrt", kEngines), ""); }
 

@@ -38,13 +38,26 @@ struct Failure {
   Where where{};
 };
 
-std::string without_newlines(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+/// One line that a terminal shows as it is: what a file is called, or has in it, may be anything.
+std::string as_line(std::string text) {
+  constexpr std::size_t kLongest = 1000;
+  constexpr std::size_t kEnd = 200;
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  if (text.size() <= kLongest) return text;
+  const auto is_inside_letter = [&](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80;
+  };
+  std::size_t begin = kLongest - kEnd;
+  std::size_t end = text.size() - kEnd;
+  while (is_inside_letter(begin)) --begin;
+  while (end < text.size() && is_inside_letter(end)) ++end;
+  return text.substr(0, begin) + " … " + text.substr(end);
 }
 
 /// An exception of LibTorch's about memory as the Error that it means.
 std::optional<Error> memory_error(const std::exception& exception) {
+  if (dynamic_cast<const Error*>(&exception) != nullptr) return std::nullopt;  // it says so itself
   try {
     rethrow_out_of_memory(exception);
   } catch (const Error& error) {
@@ -58,13 +71,13 @@ Failure describe_plain(const std::exception& exception) {
     const bool internal = error->code() == ErrorCode::Internal;
     return {.exit_code = internal ? kInternalError : kBadInput,
             .code = std::string(name_of(error->code())),
-            .sentence = fmt::format("{}{}", internal ? "internal: " : "", without_newlines(error->what())),
+            .sentence = fmt::format("{}{}", internal ? "internal: " : "", as_line(error->what())),
             .where = error->where()};
   }
   if (dynamic_cast<const UsageError*>(&exception) != nullptr) {
-    return {.exit_code = kBadUsage, .code = "bad_usage", .sentence = without_newlines(exception.what())};
+    return {.exit_code = kBadUsage, .code = "bad_usage", .sentence = as_line(exception.what())};
   }
-  return {.sentence = fmt::format("internal: {}", reason_of(exception))};
+  return {.sentence = as_line(fmt::format("internal: {}", reason_of(exception)))};
 }
 
 Failure describe(const std::exception& exception) {
@@ -78,7 +91,7 @@ void print_json(const nlohmann::json& value) {
   try {
     write_standard_output(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
   } catch (const Error& error) {
-    std::cerr << fmt::format("tsq: note: {}\n", without_newlines(error.what()));
+    std::cerr << fmt::format("tsq: note: {}\n", as_line(error.what()));
   }
 }
 

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/json_reason.h"
+
 namespace tsq::cli {
 
 /// Reads a JSON file. Throws Error(BadConfig) naming the file and the line, also for a key that stands twice
@@ -43,7 +45,7 @@ Config read_config(const std::string& path, const Prepare& prepare) {
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("'{}': {}", path, e.problem()), e.remedy(), e.where());
   } catch (const nlohmann::json::exception& e) {
-    throw Error(ErrorCode::BadConfig, fmt::format("'{}': {}", path, e.what()));
+    throw Error(ErrorCode::BadConfig, fmt::format("'{}': {}", path, json_reason(e)));
   }
 }
 
