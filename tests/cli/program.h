@@ -28,6 +28,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   void send(int signal) const;
+  [[nodiscard]] pid_t process() const noexcept { return process_; }
   /// Whether it still runs.
   bool running();
   /// Waits for the end. After two minutes it is killed: a hang shows as signal 9.

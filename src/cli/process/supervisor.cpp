@@ -13,15 +13,19 @@
 #include <csignal>
 #include <cstring>
 #include <iostream>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "cli/process/failure.h"
+#include "cli/process/given_paths.h"
 #include "cli/process/interrupt.h"
+#include "cli/process/model_file.h"
 
 namespace tsq::cli {
 namespace {
 
-/// What the child loads, in memory of both processes.
+/// What the child does with a file, in memory of both processes: "loads 'x.pt'".
 using Note = std::array<char, 4096>;
 
 /// Once for the program, like the processes and directories that end with it.
@@ -75,19 +79,69 @@ int wait_for(pid_t child) {
   std::_Exit(128 + number);  // blocked when the program was started
 }
 
-Error died(int number) {
-  const std::string loading = note() == nullptr ? std::string() : std::string(note()->data());
-  if (number == SIGKILL)
-    return Error(ErrorCode::OutOfMemory, "the work was killed, probably for lack of memory",
-                 "give smaller or fewer samples, or use a machine with more memory");
-  if (number == SIGXCPU && !loading.empty())
-    return Error(ErrorCode::BadModel, fmt::format("LibTorch needs too long to load '{}'", loading),
+Error killed_for_memory() {
+  return Error(ErrorCode::OutOfMemory, "the work was killed, probably for lack of memory",
+               "give smaller or fewer samples, or use a machine with more memory");
+}
+
+/// What the child does now, as the note says, is more than LibTorch survives.
+Error died_of_a_file(int number) {
+  const std::string doing = note() == nullptr ? std::string() : std::string(note()->data());
+  if (number == SIGXCPU)
+    return Error(ErrorCode::BadModel, fmt::format("LibTorch takes too long when it {}", doing),
                  "export the model again");
-  if (!loading.empty())
-    return Error(
-        ErrorCode::BadModel,
-        fmt::format("LibTorch ends by signal {} ({}) when it loads '{}'", number, strsignal(number), loading),
-        "the file is damaged, or has code that LibTorch cannot read: export the model again");
+  return Error(ErrorCode::BadModel,
+               fmt::format("LibTorch ends by signal {} ({}) when it {}", number, strsignal(number), doing),
+               "the file is damaged, or has code that LibTorch does not survive: export the model again");
+}
+
+/// Loads the files that the command reads, and runs the models among them on the first sample of the data
+/// among them: nothing of tsq works on them.
+[[noreturn]] void use_files_and_end(const Session& session) {
+  const ProcessLimits limits({.bytes = std::int64_t{1} << 40, .seconds = 10});
+  try {
+    set_up(session);
+    std::vector<ModelFile> models;
+    std::vector<std::string> others;
+    for (const GivenPath& given : given_paths(session.path_options).inputs) {
+      try {
+        models.push_back(load_any(given.file));
+      } catch (const std::exception&) {
+        others.push_back(given.file);
+      }
+    }
+    for (ModelFile& model : models) {
+      for (const std::string& data : others) {
+        try {
+          const std::vector<Sample> samples = load_samples(data, model.module);
+          write_note(fmt::format("runs '{}' on the first sample of '{}'", model.path, data));
+          run(model, samples.front(), 0);
+          write_note({});
+        } catch (const std::exception&) {
+          write_note({});
+        }
+      }
+    }
+  } catch (const std::exception&) {
+    // What is wrong with a file the work has said, or it did not come so far.
+  }
+  std::_Exit(0);
+}
+
+/// Whether LibTorch alone dies of the files, too: then they are at fault.
+std::optional<Error> fault_of_files(const Session& session) {
+  const pid_t child = fork();
+  if (child == 0) use_files_and_end(session);
+  const int status = child < 0 ? 0 : wait_for(child);
+  const bool died = WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGXCPU;
+  return died ? std::optional(died_of_a_file(WTERMSIG(status))) : std::nullopt;
+}
+
+Error died(int number, const Session& session) {
+  if (number == SIGKILL) return killed_for_memory();
+  const bool is_loading = note() != nullptr && note()->front() != '\0';
+  if (is_loading) return died_of_a_file(number);
+  if (const std::optional<Error> fault = fault_of_files(session)) return *fault;
   return Error(ErrorCode::Internal, fmt::format("ended by signal {} ({})", number, strsignal(number)),
                "please report it, with the command and its files");
 }
@@ -109,10 +163,12 @@ int supervise(const Session& session, const std::function<int()>& work) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int number = WTERMSIG(status);
   if (number == SIGINT || number == SIGTERM || number == SIGHUP) end_by(number, mask);
-  return explain(died(number), session.json);
+  return explain(died(number, session), session.json);
 }
 
-Loading::Loading(const std::string& path) : limits_(load_limits(path)) { write_note(path); }
+Loading::Loading(const std::string& path) : limits_(load_limits(path)) {
+  write_note(fmt::format("loads '{}'", path));
+}
 
 Loading::~Loading() { write_note({}); }
 
