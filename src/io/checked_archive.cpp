@@ -21,7 +21,7 @@ namespace tsq::io {
 namespace {
 
 /// What records that are compressed may become together: LibTorch compresses code and source positions only.
-constexpr std::uint64_t kMostUnpacked = std::uint64_t{512} << 20U;
+constexpr std::uint64_t kMostUnpacked = std::uint64_t{128} << 20U;
 /// A storage may be read as a larger tensor, whose elements repeat: a bias that was expanded.
 constexpr std::int64_t kMostRepeated = std::int64_t{1} << 30;
 
