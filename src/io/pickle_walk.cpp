@@ -122,8 +122,11 @@ class Walk {
   }
   void push_integer(std::int64_t number) { push({.kind = PickledKind::Integer, .number = number}); }
 
+  [[noreturn]] static void fail_empty() {
+    throw PickleFault("takes more values from its stack than it has put there");
+  }
   void require_on_stack(std::size_t count) const {
-    if (stack_.size() < count) throw PickleFault("takes more values from its stack than it has put there");
+    if (stack_.size() < count) fail_empty();
   }
   std::size_t top() const {
     require_on_stack(1);
@@ -142,8 +145,7 @@ class Walk {
     return places;
   }
   std::vector<std::size_t> pop_to_mark() {
-    if (marks_.empty() || marks_.back() > stack_.size())
-      throw PickleFault("takes more values from its stack than it has put there");
+    if (marks_.empty() || marks_.back() > stack_.size()) fail_empty();
     const std::size_t count = stack_.size() - marks_.back();
     marks_.pop_back();
     return pop_many(count);
@@ -164,14 +166,15 @@ class Walk {
   void push_tuple(std::vector<std::size_t> parts) {
     push({.kind = PickledKind::Tuple, .parts = std::move(parts)});
   }
-  void append(std::size_t to, const std::vector<std::size_t>& parts) {
-    if (value(to).kind != PickledKind::List) throw RefusedByLibTorch();
-    value(to).parts.insert(value(to).parts.end(), parts.begin(), parts.end());
+  /// Parts that were taken from the stack go into the collection that lies on it now.
+  void append(PickledKind to, const std::vector<std::size_t>& parts) {
+    PickledValue& collection = value(top());
+    if (collection.kind != to) throw RefusedByLibTorch();
+    collection.parts.insert(collection.parts.end(), parts.begin(), parts.end());
   }
-  void set_items(std::size_t to, const std::vector<std::size_t>& parts) {
+  void set_items(const std::vector<std::size_t>& parts) {
     if (parts.size() % 2 != 0) throw PickleFault("has a key without a value");
-    if (value(to).kind != PickledKind::Dict) throw RefusedByLibTorch();
-    value(to).parts.insert(value(to).parts.end(), parts.begin(), parts.end());
+    append(PickledKind::Dict, parts);
   }
 
   void follow(char code) {
@@ -227,27 +230,19 @@ class Walk {
         return push_tuple(pop_many(static_cast<std::size_t>(code - '\x84')));
       case 'l':  // LIST
         return push({.kind = PickledKind::List, .parts = pop_to_mark()});
-      case 'a': {  // APPEND
-        const std::vector<std::size_t> parts = pop_many(1);
-        return append(top(), parts);
-      }
-      case 'e': {  // APPENDS
-        const std::vector<std::size_t> parts = pop_to_mark();
-        return append(top(), parts);
-      }
+      case 'a':  // APPEND
+        return append(PickledKind::List, pop_many(1));
+      case 'e':  // APPENDS
+        return append(PickledKind::List, pop_to_mark());
       case 'd': {  // DICT
         const std::vector<std::size_t> parts = pop_to_mark();
         push({.kind = PickledKind::Dict});
-        return set_items(top(), parts);
+        return set_items(parts);
       }
-      case 's': {  // SETITEM
-        const std::vector<std::size_t> parts = pop_many(2);
-        return set_items(top(), parts);
-      }
-      case 'u': {  // SETITEMS
-        const std::vector<std::size_t> parts = pop_to_mark();
-        return set_items(top(), parts);
-      }
+      case 's':  // SETITEM
+        return set_items(pop_many(2));
+      case 'u':  // SETITEMS
+        return set_items(pop_to_mark());
       case 'c': {  // GLOBAL
         const std::string_view module = line();
         return name(fmt::format("{}.{}", module, line()));

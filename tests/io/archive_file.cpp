@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/error.h>
 
 #include <filesystem>
 
@@ -48,6 +49,16 @@ void save_changed(const std::string& path, const std::function<void(Records&)>& 
   Records records = records_of(path);
   change(records);
   write_records(path, records);
+}
+
+std::string refusal_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadModel);
+    return error.what();
+  }
+  return {};
 }
 
 void replace(std::string& text, const std::string& from, const std::string& to) {

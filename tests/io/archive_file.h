@@ -22,6 +22,8 @@ void save_model(const std::string& path,
                 const std::string& source = "def forward(self, x):\n  return x + self.k\n");
 /// What becomes of a saved model once `change` has changed its records.
 void save_changed(const std::string& path, const std::function<void(Records&)>& change);
+/// What `work` refuses as bad model; empty where it does not.
+std::string refusal_of(const std::function<void()>& work);
 /// Puts `to` in the place of the only `from`.
 void replace(std::string& text, const std::string& from, const std::string& to);
 
