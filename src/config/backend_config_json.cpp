@@ -85,7 +85,7 @@ Pattern read_complex_pattern(const JsonValue& at, int depth = 0) {
 json complex_pattern_to_json(const Pattern& pattern) {
   const json own = pattern.symbol.kind == SymbolKind::Literal
                        ? json(std::stoll(std::string(pattern.symbol.name)))
-                       : json(pattern.symbol.name);
+                       : json(written_name(pattern.symbol));
   if (pattern.args.empty()) return own;
   json list = json::array({own});
   for (const Pattern& arg : pattern.args) list.push_back(complex_pattern_to_json(arg));
@@ -93,8 +93,8 @@ json complex_pattern_to_json(const Pattern& pattern) {
 }
 
 json pattern_to_json(const Pattern& pattern) {
-  if (pattern.args.empty()) return pattern.symbol.name;
-  return mapped(symbols_of(pattern), &Symbol::name);
+  if (pattern.args.empty()) return written_name(pattern.symbol);
+  return mapped(symbols_of(pattern), written_name);
 }
 
 std::map<int, ObservationType> read_num_tensor_args(const JsonValue& at) {
@@ -128,7 +128,7 @@ void read_reference_into(const JsonValue& at, std::string_view key, std::optiona
 
 json reference_to_json(Symbol reference) {
   const auto definition = reference_definition(reference);
-  return definition ? to_json(*definition) : json(reference.name);
+  return definition ? to_json(*definition) : json(written_name(reference));
 }
 
 void read_fusion(const JsonValue& at, BackendPatternConfig& config) {
@@ -195,11 +195,11 @@ json BackendPatternConfig::to_dict() const {
   if (pattern) dict["pattern"] = pattern_to_json(*pattern);
   if (pattern_complex_format)
     dict["pattern_complex_format"] = complex_pattern_to_json(*pattern_complex_format);
-  if (root_module) dict["root_module"] = root_module->name;
-  if (qat_module) dict["qat_module"] = qat_module->name;
+  if (root_module) dict["root_module"] = written_name(*root_module);
+  if (qat_module) dict["qat_module"] = written_name(*qat_module);
   if (reference_quantized_module)
     dict[std::string(kReferenceKey)] = reference_to_json(*reference_quantized_module);
-  if (fused_module) dict["fused_module"] = fused_module->name;
+  if (fused_module) dict["fused_module"] = written_name(*fused_module);
   if (fuser_method) dict["fuser_method"] = fuser_name(*this);
   if (root_node_getter != RootNodeGetter::Default) dict["root_node_getter"] = root_node_getter_name(*this);
   if (extra_inputs_getter != ExtraInputsGetter::None)

@@ -42,7 +42,7 @@ void read_custom_modules(const JsonValue& at, std::string_view key, std::string_
 
 nlohmann::json classes_to_dict(const std::vector<std::pair<Symbol, CustomModule>>& classes) {
   nlohmann::json dict = nlohmann::json::object();
-  for (const auto& [from, to] : classes) dict[std::string(from.name)] = to_json(to);
+  for (const auto& [from, to] : classes) dict[written_name(from)] = to_json(to);
   return dict;
 }
 
@@ -205,10 +205,11 @@ nlohmann::json PrepareCustomConfig::to_dict() const {
   for (const auto& [name, config] : standalone_names_)
     dict["standalone_module_name"].push_back(standalone_to_dict(name, *config));
   for (const auto& [type, config] : standalone_classes_)
-    dict["standalone_module_class"].push_back(standalone_to_dict(type.name, *config));
+    dict["standalone_module_class"].push_back(standalone_to_dict(written_name(type), *config));
   if (!float_to_observed_.empty()) dict[kToObserved]["static"] = classes_to_dict(float_to_observed_);
   if (!non_traceable_names_.empty()) dict["non_traceable_module_name"] = non_traceable_names_;
-  for (const Symbol& type : non_traceable_classes_) dict["non_traceable_module_class"].push_back(type.name);
+  for (const Symbol& type : non_traceable_classes_)
+    dict["non_traceable_module_class"].push_back(written_name(type));
   if (!input_quantized_.empty()) dict["input_quantized_idxs"] = input_quantized_;
   if (!output_quantized_.empty()) dict["output_quantized_idxs"] = output_quantized_;
   if (!preserved_.empty()) dict["preserved_attributes"] = preserved_;

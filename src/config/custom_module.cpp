@@ -77,9 +77,9 @@ CustomModule read_custom_module(const JsonValue& at, std::string_view what, bool
 }
 
 nlohmann::json to_json(const CustomModule& module) {
-  if (!module.definition) return module.name.name;
+  if (!module.definition) return written_name(module.name);
   nlohmann::json dict = to_json(*module.definition);
-  dict[kName] = module.name.name;
+  dict[kName] = written_name(module.name);
   return dict;
 }
 

@@ -23,6 +23,9 @@ DTypeConfig read_dtype_config(const JsonValue& at);
 Symbol read_symbol(const JsonValue& at);
 /// The same, where only a module class has a meaning.
 Symbol read_module(const JsonValue& at);
+/// What read_symbol reads as this symbol: "torch.relu", and "__torch__.block" of a class that would be taken
+/// for a function.
+std::string written_name(const Symbol& symbol);
 BackendPatternConfig read_backend_pattern_config(const JsonValue& at);
 ObserverSpec read_observer_spec(const JsonValue& at);
 QConfig read_qconfig(const JsonValue& at);

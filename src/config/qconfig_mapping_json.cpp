@@ -39,7 +39,7 @@ constexpr const char* kOrder = "module_name_object_type_order";
 constexpr std::array<std::string_view, 5> kMappingKeys{"", kObjectType.name, kModuleNameRegex.name,
                                                        kModuleName.name, kOrder};
 
-std::string_view text_of(Symbol key) { return key.name; }
+std::string text_of(Symbol key) { return written_name(key); }
 std::string_view text_of(const std::string& key) { return key; }
 
 std::vector<JsonValue> read_parts(const JsonValue& at, std::size_t size, std::string_view form) {
@@ -118,8 +118,8 @@ nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write) 
   write_level(kModuleNameRegex, mapping, to_json, dict);
   write_level(kModuleName, mapping, to_json, dict);
   for (const auto& order : mapping.module_name_object_type_order_qconfigs())
-    dict[kOrder].push_back(
-        json::array({order.module_name, order.object_type.name, order.index, to_json(order.qconfig)}));
+    dict[kOrder].push_back(json::array(
+        {order.module_name, written_name(order.object_type), order.index, to_json(order.qconfig)}));
   return dict;
 }
 

@@ -22,6 +22,19 @@ TEST(PrepareCustomConfig, RoundTripsPyTorchsKeys) {  // E-14
   EXPECT_EQ(config.to_dict(), dict);
 }
 
+/// Names of classes that would be taken for a method, and for torch.nn.Linear without its module.
+TEST(PrepareCustomConfig, ClassesOfAnyNameAreReadAgain) {
+  const auto config = PrepareCustomConfig::from_dict(
+      {{"non_traceable_module_class",
+        {"__torch__.block", "__torch__.Linear", "__torch__.my.pkg.block", "my.Block"}},
+       {"float_to_observed_custom_module_class",
+        {{"static", {{"__torch__.block", {{"source", "class observed(Module):\n"}}}}}}}});
+  const json written = config.to_dict();
+  EXPECT_EQ(written["non_traceable_module_class"],
+            json({"__torch__.block", "__torch__.Linear", "__torch__.my.pkg.block", "my.Block"}));
+  EXPECT_EQ(PrepareCustomConfig::from_dict(written).to_dict(), written);
+}
+
 TEST(PrepareCustomConfig, LeavesEmptyEntriesOut) {  // E-14
   EXPECT_EQ(PrepareCustomConfig().to_dict(), json::object());
   EXPECT_EQ(PrepareCustomConfig::from_dict(json::object()).to_dict(), json::object());
