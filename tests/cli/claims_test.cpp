@@ -279,6 +279,12 @@ TEST_F(Claims, ALinkIsWrittenThroughAndADanglingOneRefused) {
   EXPECT_GT(fs::file_size(path("old.pt")), 1000U);
 }
 
+/// Before the work: the model, which does not exist, is not looked at.
+TEST_F(Claims, DirectoriesThatTakeNoFilesAreRefusedFirst) {
+  expect_refusal({"prepare", path("none.pt"), "--output", "/proc/out.pt"},
+                 "nothing can be written in directory '/proc'");
+}
+
 TEST_F(Claims, NamesAsLongAsTheyCanBe) {
   for (const std::size_t length : {239U, 240U, 255U}) {
     const std::string name = std::string(length - 3, 'n') + ".pt";

@@ -508,6 +508,14 @@ TEST_F(Faults, OutputWithoutPermission) {
   expect_bad_input(with_output(path("locked/out.pt")), {"locked", "Permission denied"});
 }
 
+TEST_F(Faults, OutputThatMayNotBeWritten) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  write_file(path("out.pt"), "kept");
+  chmod(path("out.pt").c_str(), 0400);
+  expect_bad_input(quantize_arguments(), {"out.pt", "it exists: Permission denied"});
+  EXPECT_EQ(read_file(path("out.pt")), "kept");
+}
+
 TEST_F(Faults, DiskFull) {
   write_file(path("out.pt"), "what was there before");
   const std::vector<std::string> before = entries();

@@ -45,6 +45,14 @@ TEST_F(Streams, StandardOutputThatTakesNothingIsAFault) {
   }
 }
 
+TEST_F(Streams, ACurrentDirectoryThatWasDeletedIsAFault) {
+  const Outcome outcome =
+      in_shell(fmt::format("mkdir '{0}' && cd '{0}' && rmdir '{0}' && \"$0\" --version", path("gone")));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err,
+            "tsq: error: the current directory does not exist any more; go to another, as with 'cd'\n");
+}
+
 TEST_F(Streams, AFaultIsSaidOnceAndTheLostJsonInANote) {
   const Outcome outcome = in_shell("\"$0\" inspect none.pt --json > /dev/full");
   EXPECT_EQ(outcome.exit_code, 1);

@@ -13,7 +13,7 @@
 
 #include "base/libtorch_error.h"
 #include "base/stages.h"
-#include "cli/process/supervisor.h"
+#include "cli/process/loading.h"
 
 namespace tsq::cli {
 

@@ -42,6 +42,8 @@ void check_what_is_there(const std::string& path) {
     refuse_output(fmt::format("output '{}' is a link to '{}', which does not exist", path,
                               fs::read_symlink(path, code).string()),
                   "remove the link, or name another file");
+  if (fs::exists(status) && access(path.c_str(), W_OK) != 0)
+    refuse_place(path, fmt::format("it exists: {}", std::strerror(errno)), "name another file, or delete it");
 }
 
 void check_directory(const std::string& path, const fs::path& directory) {
@@ -123,6 +125,7 @@ void claim_outputs(Session& session) {
                                   output.option),
                       "give each its own");
     }
+    const ScratchDirectory can_be_made(place.parent_path());  // not in /proc, whatever its permissions say
     session.outputs.push_back({.path = output.file, .place = place});
   }
 }

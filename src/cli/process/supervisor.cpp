@@ -1,49 +1,28 @@
 #include "cli/process/supervisor.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <tsq/error.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <iostream>
 #include <optional>
-#include <string_view>
 #include <vector>
 
+#include "base/process_limits.h"
 #include "cli/process/failure.h"
 #include "cli/process/given_paths.h"
 #include "cli/process/interrupt.h"
+#include "cli/process/loading.h"
 #include "cli/process/model_file.h"
 
 namespace tsq::cli {
 namespace {
-
-/// What the child does with a file, in memory of both processes: "loads 'x.pt'".
-using Note = std::array<char, 4096>;
-
-/// Once for the program, like the processes and directories that end with it.
-Note*& note() {
-  static Note* instance = nullptr;
-  return instance;
-}
-
-void write_note(std::string_view text) {
-  if (note() == nullptr) return;
-  note()->fill('\0');
-  std::ranges::copy(text.substr(0, note()->size() - 1), note()->begin());
-}
-
-void share_note() {
-  void* memory = mmap(nullptr, sizeof(Note), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory != MAP_FAILED) note() = static_cast<Note*>(memory);
-}
 
 sigset_t watched_signals() {
   sigset_t signals;
@@ -84,14 +63,14 @@ Error killed_for_memory() {
                "give smaller or fewer samples, or use a machine with more memory");
 }
 
-/// What the child does now, as the note says, is more than LibTorch survives.
+/// What LibTorch does in the child is more than it survives.
 Error died_of_a_file(int number) {
-  const std::string doing = note() == nullptr ? std::string() : std::string(note()->data());
+  const std::string does = what_libtorch_does();
   if (number == SIGXCPU)
-    return Error(ErrorCode::BadModel, fmt::format("LibTorch takes too long when it {}", doing),
+    return Error(ErrorCode::BadModel, fmt::format("LibTorch takes too long when it {}", does),
                  "export the model again");
   return Error(ErrorCode::BadModel,
-               fmt::format("LibTorch ends by signal {} ({}) when it {}", number, strsignal(number), doing),
+               fmt::format("LibTorch ends by signal {} ({}) when it {}", number, strsignal(number), does),
                "the file is damaged, or has code that LibTorch does not survive: export the model again");
 }
 
@@ -114,11 +93,10 @@ Error died_of_a_file(int number) {
       for (const std::string& data : others) {
         try {
           const std::vector<Sample> samples = load_samples(data, model.module);
-          write_note(fmt::format("runs '{}' on the first sample of '{}'", model.path, data));
+          const LibTorchDoes doing(fmt::format("runs '{}' on the first sample of '{}'", model.path, data));
           run(model, samples.front(), 0);
-          write_note({});
         } catch (const std::exception&) {
-          write_note({});
+          // Its own refusal.
         }
       }
     }
@@ -139,8 +117,7 @@ std::optional<Error> fault_of_files(const Session& session) {
 
 Error died(int number, const Session& session) {
   if (number == SIGKILL) return killed_for_memory();
-  const bool is_loading = note() != nullptr && note()->front() != '\0';
-  if (is_loading) return died_of_a_file(number);
+  if (!what_libtorch_does().empty()) return died_of_a_file(number);
   if (const std::optional<Error> fault = fault_of_files(session)) return *fault;
   return Error(ErrorCode::Internal, fmt::format("ended by signal {} ({})", number, strsignal(number)),
                "please report it, with the command and its files");
@@ -149,7 +126,7 @@ Error died(int number, const Session& session) {
 }  // namespace
 
 int supervise(const Session& session, const std::function<int()>& work) {
-  share_note();
+  share_what_libtorch_does();
   const sigset_t signals = watched_signals();
   sigset_t mask;
   pthread_sigmask(SIG_BLOCK, &signals, &mask);
@@ -165,11 +142,5 @@ int supervise(const Session& session, const std::function<int()>& work) {
   if (number == SIGINT || number == SIGTERM || number == SIGHUP) end_by(number, mask);
   return explain(died(number, session), session.json);
 }
-
-Loading::Loading(const std::string& path) : limits_(load_limits(path)) {
-  write_note(fmt::format("loads '{}'", path));
-}
-
-Loading::~Loading() { write_note({}); }
 
 }  // namespace tsq::cli
