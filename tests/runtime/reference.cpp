@@ -238,6 +238,8 @@ class Interpreter {
         pool(operation, input, output);
         break;
       case Kind::GlobalAvgPool:
+        if (elements_of(input.sizes) == 0)
+          std::ranges::fill(output.numbers, std::numeric_limits<double>::quiet_NaN());
         for_each_index(input.sizes, [&](const Shape& index) {
           Shape to(index.size(), 0);
           to[0] = index[0];
@@ -420,9 +422,14 @@ class Interpreter {
                        }
                        if (inside || operation.count_include_pad) counts.at(index) += 1;
                      });
-        if (largest) continue;
         for_each_index(Shape(output.sizes.begin() + 2, output.sizes.end()), [&](const Shape& at) {
-          output.at(indexed(n, c, at)) /= counts.at(indexed(n, c, at));
+          auto& result = output.at(indexed(n, c, at));
+          const double count = counts.at(indexed(n, c, at));
+          if (largest) {
+            if (count == 0) result = -std::numeric_limits<double>::infinity();
+          } else {
+            result /= count;
+          }
         });
       }
     }
@@ -490,11 +497,12 @@ class Interpreter {
     const auto axis = slopes ? 1 : axis_of(operation, input.sizes.size());
     for_each_index(input.sizes, [&](const Shape& index) {
       const double x = input.at(index);
-      const double weight = channel_weight(operation, index[axis]);
+      const std::int64_t channel = axis < index.size() ? index[axis] : 0;  // slopes of a vector: one
+      const double weight = channel_weight(operation, channel);
       if (slopes) {
         output.at(index) = x > 0 ? x : weight * x;
       } else {
-        output.at(index) = x * weight + bias(operation, index[axis]);
+        output.at(index) = x * weight + bias(operation, channel);
       }
     });
   }

@@ -91,6 +91,7 @@ void reference_adaptive_pool(const Operation& operation, const Real& input, Real
     Shape window(dimensions, 1);
     for (std::size_t d = 2; d < dimensions; ++d) {
       const auto size = input.sizes[d];
+      if (size == 0) window[d] = 0;  // the mean of nothing is NaN
       first[d] = index[d] * size / output.sizes[d];
       while ((first[d] + window[d]) * output.sizes[d] < (index[d] + 1) * size) ++window[d];
     }

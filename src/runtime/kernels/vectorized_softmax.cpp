@@ -32,11 +32,11 @@ inline float exp_of_negative(float x) {
   series = multiply_add(series, rest, 1.6666665459e-1F);
   series = multiply_add(series, rest, 5.0000001201e-1F);
   const float fraction = multiply_add(series, rest * rest, rest) + 1.0F;
-  std::int32_t power;
-  std::int32_t bits;
+  std::uint32_t power;  // of numbers that are beside NaN, which may be positive, any bits
+  std::uint32_t bits;
   __builtin_memcpy(&power, &shifted, sizeof power);
   __builtin_memcpy(&bits, &fraction, sizeof bits);
-  bits += (power - 0x4B400000) << 23;
+  bits += (power - 0x4B400000U) << 23U;
   float result;
   __builtin_memcpy(&result, &bits, sizeof result);
   return result;
