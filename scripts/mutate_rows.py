@@ -4,7 +4,8 @@
     scripts/mutate_rows.py --table traits
 
 The tests must be built (scripts/test.sh does it). Each row runs the suites of its table's room until the first
-failure, two rows at a time. Exit status 1: there are rows that no test misses.
+failure: first the tests that missed other rows, which take seconds, then all. Exit status 1: there are rows that no
+test misses.
 """
 
 import argparse
@@ -22,6 +23,9 @@ SUITES = {
     "binary_kernels": ["tables_test", "passes_test"],
     "unary_kernels": ["tables_test", "passes_test"],
     "fusers": ["config_test", "tables_test", "pytorch_tables_test", "passes_test"],
+    "validator": ["runtime_test"],
+    "post_ops": ["runtime_test"],
+    "integers": ["runtime_test"],
 }
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -42,13 +46,24 @@ def rows_of(folder, table):
     sys.exit(f"mutate_rows: error: no suite asks for the table '{table}': build the tests with scripts/test.sh")
 
 
-def misses(folder, table, row):
-    """The first test that fails without the row; None where all pass."""
-    for suite in SUITES[table]:
-        done = run(folder / suite, table, row)
-        if done.returncode != 0:
-            failed = re.search(r"\[  FAILED  \] ([\w./]+)", done.stdout)
-            return f"{suite}: {failed[1] if failed else f'exit status {done.returncode}'}"
+def failed_test(program, table, row, *options):
+    """The first test of a program that fails without the row; None where all pass."""
+    done = run(program, table, row, *options)
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"\[  FAILED  \] ([\w./]+)", done.stdout)
+    return failed[1] if failed else f"exit status {done.returncode}"
+
+
+def misses(folder, table, row, proven):
+    """The first test that fails without the row; None where all pass. Each suite's `proven` tests go first."""
+    tried = [(suite, [f"--gtest_filter={':'.join(sorted(proven[suite]))}"]) for suite in SUITES[table] if proven[suite]]
+    for suite, options in tried + [(suite, []) for suite in SUITES[table]]:
+        failed = failed_test(folder / suite, table, row, *options)
+        if failed:
+            if "." in failed:
+                proven[suite].add(re.sub(r"/\w+$", "/*", failed))  # with all parameters
+            return f"{suite}: {failed}"
     return None
 
 
@@ -57,14 +72,16 @@ def main():
     parser.add_argument("--table", required=True, choices=sorted(SUITES))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release", help="where the tests were built")
     parser.add_argument("--rows", help="only these: 3 or 10-20")
+    parser.add_argument("--jobs", type=int, default=2, help="rows at a time (default: 2)")
     options = parser.parse_args()
     folder = options.build / "bin"
     count = rows_of(folder, options.table)
     first, _, last = (options.rows or f"0-{count - 1}").partition("-")
     rows = range(int(first), int(last or first) + 1)
     without = []
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for row, missed in zip(rows, pool.map(lambda row: misses(folder, options.table, row), rows)):
+    proven = {suite: set() for suite in SUITES[options.table]}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for row, missed in zip(rows, pool.map(lambda row: misses(folder, options.table, row, proven), rows)):
             print(f"{options.table}[{row}]: {missed or 'NO TEST MISSES IT'}", flush=True)
             without += [] if missed else [row]
     print(f"{len(rows)} of {count} rows of '{options.table}' left out, {len(without)} of them missed by no test")

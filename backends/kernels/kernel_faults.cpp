@@ -121,6 +121,8 @@ constexpr std::array kFaults{
     KernelFault{"qnnpack", "torch.nn.functional.max_pool3d", Always, KeepReference, kNoMaxPool3d},
     KernelFault{"qnnpack", "quantized::add", AddendScaleOutOfRange, KeepReference, kScaleRatio},
     KernelFault{"qnnpack", "quantized::add_relu", AddendScaleOutOfRange, KeepReference, kScaleRatio},
+    KernelFault{"", "quantized::linear_dynamic", ScalesOfOtherDimension, KeepReference, kOtherDimension},
+    KernelFault{"", "quantized::linear_relu_dynamic", ScalesOfOtherDimension, KeepReference, kOtherDimension},
     KernelFault{"", "quantized::matmul", Int32Input, KeepReference, kInt32},
     KernelFault{"", "quantized::matmul", OperandsOfOtherDTypes, KeepReference, kOneDType},
     KernelFault{"", "quantized::add", OperandsOfOtherDTypes, KeepReference, kOneDType},
@@ -230,6 +232,21 @@ std::set<std::string_view> with_weights() {
   return kernels;
 }
 
+/// Whether the engine has the kernel; of what it lacks nothing else matters.
+bool has_kernel(std::string_view engine, std::string_view kernel) {
+  const auto float_outputs = float_output_kernels();
+  if (engine.empty()) return true;
+  if (std::ranges::find(float_outputs, kernel, &FloatOutputKernel::kernel) != float_outputs.end()) {
+    return std::ranges::any_of(float_outputs, [&](const FloatOutputKernel& row) {
+      return row.kernel == kernel && row.engine == engine;
+    });
+  }
+  return std::ranges::none_of(kFaults, [&](const KernelFault& row) {
+    return row.engine == engine && row.kernel == kernel && row.when == Always &&
+           row.precaution == KeepReference;
+  });
+}
+
 std::vector<KernelFault> all_faults() {
   std::vector<KernelFault> faults;
   for (const std::string_view kernel : kPools)
@@ -238,13 +255,13 @@ std::vector<KernelFault> all_faults() {
     faults.push_back({"", kernel, BatchWasAdded, ContiguousInput, kAddedBatch});
   for (const std::string_view kernel : kQnnpackElementwise)
     faults.push_back({"qnnpack", kernel, WithoutDimensions, KeepReference, kNoDimensions});
-  for (const std::string_view kernel : kDynamicKernels) {
+  for (const std::string_view kernel : kDynamicKernels)
     faults.push_back({"qnnpack", kernel, Always, FullRange, kFullRange});
-    faults.push_back({"", kernel, ScalesOfOtherDimension, KeepReference, kOtherDimension});
-  }
   for (const KernelFault& of_all : kOfWeighted) {
-    for (const std::string_view kernel : with_weights())
-      faults.push_back({of_all.engine, kernel, of_all.when, of_all.precaution, of_all.reason});
+    for (const std::string_view kernel : with_weights()) {
+      if (has_kernel(of_all.engine, kernel))
+        faults.push_back({of_all.engine, kernel, of_all.when, of_all.precaution, of_all.reason});
+    }
   }
   faults.insert(faults.end(), kFaults.begin(), kFaults.end());
   return faults;

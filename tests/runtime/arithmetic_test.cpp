@@ -41,6 +41,36 @@ TEST(Arithmetic, ComputesWithTwoTensors) {
       120);
 }
 
+TEST(Arithmetic, ComparesTwoTensors) {
+  struct Comparison {
+    Kind kind;
+    std::vector<double> of_smaller_equal_and_larger;
+  };
+  const Tensor left{Dtype::F32, {3}, {-1, 2, 5}};
+  const Tensor right{Dtype::F32, {3}, {0, 2, 4}};
+  for (const Comparison& each : std::vector<Comparison>{{Kind::Equal, {0, 1, 0}},
+                                                        {Kind::NotEqual, {1, 0, 1}},
+                                                        {Kind::Less, {1, 0, 0}},
+                                                        {Kind::LessEqual, {1, 1, 0}}}) {
+    Writer writer;
+    const int first = writer.input({});
+    const int second = writer.input({});
+    writer.returns({writer.add({.kind = each.kind, .inputs = {first, second}}, {})});
+    LoadedProgram program(writer.model);
+    EXPECT_EQ(run(program, {left, right}).front().numbers, each.of_smaller_equal_and_larger);
+  }
+}
+
+TEST(Arithmetic, ReadsANumberOfTheCall) {
+  Writer writer;
+  const int input = writer.input({});
+  const Extent count = writer.integer({.kind = IntegerKind::Size, .value = input, .axis = 0});
+  const int number = writer.add({.kind = Kind::Number, .number = count}, {});
+  writer.returns({writer.add({.kind = Kind::Mul, .inputs = {input, number}}, {})});
+  LoadedProgram program(writer.model);
+  EXPECT_EQ(run(program, {{Dtype::F32, {2}, {3, 4}}}).front().numbers, (std::vector<double>{6, 8}));
+}
+
 /// Each function alone, where it is defined.
 TEST(Arithmetic, AppliesEachFunction) {
   for_random_cases(

@@ -72,6 +72,19 @@ TEST(ProgramJson, KeepsEveryAttribute) {
   EXPECT_EQ(program_from_json(to_json(program)), program);
 }
 
+TEST(ProgramJson, KeepsWhatComputesNumbers) {
+  using enum IntegerKind;
+  Program program{.values = {{}}, .inputs = {}, .outputs = {0}};
+  for (const IntegerKind kind :
+       {Add, Subtract, Multiply, FloorDivide, Remainder, Minimum, Maximum, Index, Border})
+    program.integers.push_back({.kind = kind, .left = 7, .right = 2});
+  program.operations = {{.kind = Kind::Number,
+                         .output = 0,
+                         .post_ops = {{.kind = PostOpKind::Square}},
+                         .number = Extent::of_integer(8)}};
+  EXPECT_EQ(program_from_json(to_json(program)), program);
+}
+
 TEST(ProgramJson, WritesComputedNumbersAsRows) {
   Program program{.integers = {{.kind = IntegerKind::Multiply, .left = Extent::of_integer(0), .right = 4}}};
   program.operations = {{.kind = Kind::Reshape, .shape = {0, Extent::of_integer(3)}}};

@@ -1,6 +1,9 @@
 #include "runtime/program/operation_table.h"
 
 #include <algorithm>
+#include <stdexcept>
+
+#include "runtime/program/table_rows.h"
 
 namespace tsq::runtime {
 namespace {
@@ -121,25 +124,36 @@ constexpr std::array kIntegers{
     IntegerRow{IntegerKind::Border, "border"},
 };
 
+/// Every kind has a row, unless a test has left it out.
+template <typename Row, typename Kind>
+const Row& row_among(std::span<const Row> rows, Kind kind) {
+  const auto found = std::ranges::find(rows, kind, &Row::kind);
+  if (found == rows.end()) throw std::logic_error("a kind has no row");
+  return *found;
+}
+
 }  // namespace
 
-std::span<const OperationRow> operation_table() { return kOperations; }
-std::span<const PostOpRow> post_op_table() { return kPostOps; }
-std::span<const IntegerRow> integer_table() { return kIntegers; }
+std::span<const OperationRow> operation_table() {
+  static const TableRows<OperationRow> kRows("validator", kOperations);
+  return kRows.rows();
+}
 
-const OperationRow& row_of(Kind kind) { return *std::ranges::find(kOperations, kind, &OperationRow::kind); }
+std::span<const PostOpRow> post_op_table() {
+  static const TableRows<PostOpRow> kRows("post_ops", kPostOps);
+  return kRows.rows();
+}
+
+std::span<const IntegerRow> integer_table() {
+  static const TableRows<IntegerRow> kRows("integers", kIntegers);
+  return kRows.rows();
+}
+
+const OperationRow& row_of(Kind kind) { return row_among(operation_table(), kind); }
+PostOpMembers members_of(PostOpKind kind) { return row_among(post_op_table(), kind).members; }
 std::string_view name_of(Kind kind) { return row_of(kind).name; }
-std::string_view name_of(PostOpKind kind) {
-  return std::ranges::find(kPostOps, kind, &PostOpRow::kind)->name;
-}
-
-PostOpMembers members_of(PostOpKind kind) {
-  return std::ranges::find(kPostOps, kind, &PostOpRow::kind)->members;
-}
-
-std::string_view name_of(IntegerKind kind) {
-  return std::ranges::find(kIntegers, kind, &IntegerRow::kind)->name;
-}
+std::string_view name_of(PostOpKind kind) { return row_among(post_op_table(), kind).name; }
+std::string_view name_of(IntegerKind kind) { return row_among(integer_table(), kind).name; }
 
 bool is_product(Kind kind) { return row_of(kind).post_ops == PostOpsAllowed::All; }
 
