@@ -24,6 +24,7 @@ SUITES = {
     "unary_kernels": ["tables_test", "passes_test"],
     "fusers": ["config_test", "tables_test", "pytorch_tables_test", "passes_test"],
     "validator": ["runtime_test"],
+    "attributes": ["runtime_test"],
     "post_ops": ["runtime_test"],
     "integers": ["runtime_test"],
 }

@@ -124,9 +124,25 @@ TEST(UntrustedProgram, NumbersOfAttributesLieWithinTheirLimits) {
       {R"("kind": "resize_nearest", "size": [0, 1])", "its size holds 0", image},
       {R"("kind": "resize_nearest", "size": [1, 1, 1])", "its input is [1, 1, 4, 4]", image},
       {R"("kind": "adaptive_avg_pool", "size": [4294967296, 1])", "its size holds 4294967296", image},
+      {pool + R"("dilation": [0, 1])", "its dilation holds 0: numbers from 1 to", image},
+      {pool + R"("padding_end": [2147483648, 0])", "its padding_end holds 2147483648", image},
+      {R"("kind": "transpose", "axis": 0, "other_axis": 64)", "its other_axis holds 64"},
+      {R"("kind": "flatten", "axis": 0, "end_axis": 64)", "its end_axis holds 64"},
+      {R"("kind": "permute", "order": [0, 64])", "its order holds 64"},
+      {R"("kind": "mean", "axes": [64])", "its axes holds 64"},
+      {R"("kind": "pad", "padding_begin": [1], "padding_end": [1], "fill": 1e300)", "its fill is 1000000000"},
   };
   for (const auto& [operation, sentence, sizes] : faults)
     EXPECT_THAT(fault_of(json_of(operation), sizes), HasSubstr(sentence)) << operation;
+}
+
+TEST(UntrustedProgram, AFactorOfAttentionIsAFloat) {
+  Writer writer;
+  const int input = writer.input({});
+  const Operation operation{.kind = Kind::Attention, .inputs = {input, input, input}, .alpha = 1e300};
+  writer.returns({writer.add(operation, {})});
+  EXPECT_THAT(refusal([&] { const LoadedProgram program(writer.model); }),
+              HasSubstr("its alpha is 1000000000"));
 }
 
 TEST(UntrustedProgram, LargestStepsTakeTheFirstPlace) {

@@ -24,7 +24,7 @@ struct Finite {
   double high = std::numeric_limits<double>::max();
 };
 
-/// True or false, and places among the constants, which are checked with what they hold.
+/// True or false, numbers of any size, and places among the constants, which are checked with what they hold.
 struct Anything {};
 
 /// Windows and paddings of kernels are counted in 32 bits.
@@ -62,8 +62,8 @@ void for_each_attribute(const Visit& visit) {
   visit("axis", &Operation::axis, kPlace, Axis);
   visit("other_axis", &Operation::other_axis, kPlace, OtherAxis);
   visit("end_axis", &Operation::end_axis, kPlace, EndAxis);
-  visit("begin", &Operation::begin, Whole{}, Range);
-  visit("end", &Operation::end, Whole{}, Range);
+  visit("begin", &Operation::begin, Anything{}, Range);
+  visit("end", &Operation::end, Anything{}, Range);
   visit("step", &Operation::step, Whole{.low = 1}, Range);
   visit("shape", &Operation::shape, Whole{-1, kMostElements}, TargetShape);
   visit("order", &Operation::order, kPlace, Order);
@@ -72,7 +72,7 @@ void for_each_attribute(const Visit& visit) {
   visit("axes", &Operation::axes, kPlace, Axes);
   visit("keep_dims", &Operation::keep_dims, Anything{}, Axes);
   visit("fill", &Operation::fill, Finite{-kLargest, kLargest}, Fill);
-  visit("number", &Operation::number, Whole{}, Number);
+  visit("number", &Operation::number, Anything{}, Number);
 }
 
 }  // namespace tsq::runtime

@@ -21,18 +21,26 @@ inline LeftOutRow& left_out_row() {
   return left_out;
 }
 
+[[nodiscard]] inline bool is_left_out(std::string_view table, std::size_t row) {
+  return left_out_row().table == table && left_out_row().row == row;
+}
+
+/// Throws std::out_of_range, with the number of rows, where the one that is to be left out is none of them.
+inline void require_left_out_is_one_of(std::string_view table, std::size_t rows) {
+  const LeftOutRow& left_out = left_out_row();
+  if (left_out.table == table && left_out.row >= rows)
+    throw std::out_of_range("table '" + left_out.table + "' has " + std::to_string(rows) + " rows");
+}
+
 /// The rows of a table. They must outlive it, and it what it returns.
 template <typename Row>
 class TableRows {
  public:
-  /// Throws std::out_of_range, with the number of rows, where the one that is to be left out is none of them.
   TableRows(std::string_view table, std::span<const Row> rows) : rows_(rows) {
-    const LeftOutRow& left_out = left_out_row();
-    if (left_out.table != table) return;
-    if (left_out.row >= rows.size())
-      throw std::out_of_range("table '" + left_out.table + "' has " + std::to_string(rows.size()) + " rows");
+    if (left_out_row().table != table) return;
+    require_left_out_is_one_of(table, rows.size());
     remaining_.assign(rows.begin(), rows.end());
-    remaining_.erase(remaining_.begin() + static_cast<std::ptrdiff_t>(left_out.row));
+    remaining_.erase(remaining_.begin() + static_cast<std::ptrdiff_t>(left_out_row().row));
     rows_ = remaining_;
   }
   TableRows(const TableRows&) = delete;

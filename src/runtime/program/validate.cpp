@@ -10,6 +10,7 @@
 #include "runtime/program/error.h"
 #include "runtime/program/known_values.h"
 #include "runtime/program/operation_table.h"
+#include "runtime/program/table_rows.h"
 
 namespace tsq::runtime {
 namespace {
@@ -359,9 +360,13 @@ class Checker {
   void require_within(const char* /*name*/, const T& /*value*/, Anything /*limits*/) const {}
 
   void check_numbers(const Operation& operation) const {
+    constexpr std::string_view kTable = "attributes";
+    std::size_t rows = 0;
     for_each_attribute([&](const char* name, auto member, auto limits, auto... /*wanted_by*/) {
+      if (std::is_same_v<decltype(limits), Anything> || is_left_out(kTable, rows++)) return;
       require_within(name, operation.*member, limits);
     });
+    require_left_out_is_one_of(kTable, rows);
     const bool chosen = operation.kind == Kind::Attention && operation.alpha == 0;
     if (operation.alpha <= 0 && !chosen) fail("its alpha is no positive number");
     const bool adaptive = operation.kind == Kind::AdaptiveAvgPool || operation.kind == Kind::AdaptiveMaxPool;
