@@ -71,6 +71,16 @@ std::vector<std::string> commands_with(const CLI::App& app, const std::string& o
   return commands;
 }
 
+/// The option of a word like "--output=", of which CLI11 takes the next word for the value. Empty where there
+/// is none.
+std::string option_without_value(const std::vector<std::string_view>& words) {
+  for (const std::string_view word : words) {
+    if (word == "--") break;
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) return std::string(word);
+  }
+  return {};
+}
+
 /// CLI11's sentences about the number of values are short of what to do.
 std::string values_problem(const std::string& text) {
   static const std::regex kTwice("(\\S+): At Most 1 required but received (\\d+)");
@@ -162,6 +172,10 @@ int run(int argc, const char* const* argv, const std::function<int(Session&)>& s
       "  tsq compare model.pt model.int8.pt --data test.pt\n\n"
       "Exit codes: 0 done, 1 bad input, 2 bad usage, 70 a fault of tsq itself.");
   add_commands(app, session);
+  const std::vector<std::string_view> words(argv + std::min(argc, 1), argv + argc);
+  const bool json = std::ranges::find(words, "--json") != words.end();
+  if (const std::string option = option_without_value(words); !option.empty())
+    return explain(UsageError(fmt::format("'{}' has no value: write it after the '='", option)), json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
@@ -169,7 +183,7 @@ int run(int argc, const char* const* argv, const std::function<int(Session&)>& s
   } catch (const CLI::ParseError& e) {
     const UsageError usage(
         fmt::format("{} (see '{} --help')", usage_problem(app, e), full_name(chosen(app))));
-    return explain(usage, session.json);
+    return explain(usage, json);
   }
   return start(session);
 }

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/out_of_resources.h"
 #include "base/process_limits.h"
 
 namespace tsq {
@@ -66,15 +67,14 @@ void try_load(const std::string& path) { try_load(path, load_limits(path)); }
 
 void try_load(const std::string& path, const LoadLimits& limits) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error(ErrorCode::Internal, fmt::format("no pipe can be opened: {}", std::strerror(errno)));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw out_of_resources("no pipe can be opened", errno);
   const pid_t child = ::fork();
   if (child == 0) load_and_end(path, limits, ends[1]);
   ::close(ends[1]);
+  const int number = errno;
   const std::string answer = child < 0 ? std::string() : read_all(ends[0]);
   ::close(ends[0]);
-  if (child < 0)
-    throw Error(ErrorCode::Internal, fmt::format("no process can be started: {}", std::strerror(errno)));
+  if (child < 0) throw out_of_resources("no process can be started", number);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <torch/script.h>
 #include <tsq/agreement.h>
+#include <tsq/error.h>
 
 #include <algorithm>
 #include <cmath>
@@ -40,11 +41,26 @@ std::pair<at::Tensor, at::Tensor> finite_rows(const at::Tensor& wanted, const at
 
 double sum_of_products(const at::Tensor& a, const at::Tensor& b) { return at::dot(a, b).item<double>(); }
 
+/// The numbers of a result, in memory.
+at::Tensor plain(const at::Tensor& tensor, const std::string& place) {
+  if (tensor.is_meta())
+    throw Error(ErrorCode::BadModel,
+                fmt::format("'{}' is a tensor on device meta, which holds no numbers", place),
+                "return a tensor on the CPU");
+  if (tensor.is_quantized()) return tensor.dequantize();
+  return tensor.layout() == at::kStrided ? tensor : tensor.to_dense();
+}
+
+/// "['logits']", "[3]", and for keys of other kinds their number among the entries: "[entry 0]".
+std::string text_of_key(const at::IValue& key, std::size_t entry) {
+  if (key.isString()) return fmt::format("['{}']", key.toStringRef());
+  return key.isInt() ? fmt::format("[{}]", key.toInt()) : fmt::format("[entry {}]", entry);
+}
+
 void collect(const at::IValue& value, const std::string& place,
              std::vector<std::pair<std::string, at::Tensor>>& tensors) {
   if (value.isTensor()) {
-    const at::Tensor tensor = value.toTensor().detach();
-    tensors.emplace_back(place, tensor.is_quantized() ? tensor.dequantize() : tensor);
+    tensors.emplace_back(place, plain(value.toTensor().detach(), place));
   } else if (value.isTuple() || value.isList()) {
     const c10::ArrayRef<at::IValue> elements =
         value.isTuple() ? value.toTupleRef().elements().asArrayRef() : value.toListRef();
@@ -52,13 +68,9 @@ void collect(const at::IValue& value, const std::string& place,
     for (const at::IValue& element : elements)
       collect(element, fmt::format("{}[{}]", place, index++), tensors);
   } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) {
-      const at::IValue& key = entry.key();
-      collect(entry.value(),
-              key.isString() ? fmt::format("{}['{}']", place, key.toStringRef())
-                             : fmt::format("{}[{}]", place, fmt::to_string(key.toInt())),
-              tensors);
-    }
+    std::size_t number = 0;
+    for (const auto& entry : value.toGenericDict())
+      collect(entry.value(), place + text_of_key(entry.key(), number++), tensors);
   }
 }
 

@@ -320,6 +320,20 @@ TEST_F(Claims, ARefusalIsOneLineWhateverTheNames) {
   }
 }
 
+/// The parser would take the next word for the value, and write into a file that is an input.
+TEST_F(Claims, AnEqualSignNeedsAValue) {
+  const Outcome outcome = run_here({"inspect", "--output=", path("model.pt"), "--json"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("'--output=' has no value: write it after the '='"));
+  EXPECT_TRUE(nlohmann::json::accept(outcome.out));
+}
+
+TEST_F(Claims, ResultsHaveNoControlCharacters) {
+  const Outcome outcome = run_here({"prepare", path("model.pt"), "--output", path("o\x1b.pt")});
+  EXPECT_THAT(outcome.out, HasSubstr("o .pt"));
+  EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
+}
+
 TEST_F(Claims, AnOptionThatIsGivenTwiceOrWithoutAValue) {
   Words line = quantize_arguments();
   line.insert(line.end(), {"--output", path("other.pt")});

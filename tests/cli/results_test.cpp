@@ -36,6 +36,26 @@ TEST_F(Results, QuantizeWritesAllItsFilesAndSaysSo) {
   EXPECT_THAT(entries(), ::testing::ElementsAre("data.pt", "model.pt", "out.pt", "ref.pt", "report.json"));
 }
 
+TEST_F(Results, ResultsOfAnyKindAreShownOrRefused) {
+  const auto said_of = [&](const std::string& returned, const std::string& command) {
+    torch::jit::Module model = user_module("Returns");
+    model.define("def forward(self, x):\n  return " + returned + "\n");
+    model.save(path("odd.pt"));
+    std::vector<std::string> words{command, path("odd.pt"), "--data", path("data.pt")};
+    if (command == "compare") words.insert(words.begin() + 2, path("odd.pt"));
+    if (command == "run") words.insert(words.end(), {"--output", path("results.pt")});
+    return tsq(words);
+  };
+  EXPECT_THAT(said_of("{x: x}", "run").out, HasSubstr("output[entry 0]"));
+  EXPECT_THAT(said_of("{0.5: x}", "run").out, HasSubstr("output[entry 0]"));
+  EXPECT_EQ(said_of("x.to_sparse()", "compare").exit_code, 0);
+  for (const std::string command : {"run", "compare"}) {
+    const Outcome outcome = said_of("x.to('meta')", command);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("'output' is a tensor on device meta, which holds no numbers"));
+  }
+}
+
 TEST_F(Results, DynamicModeNeedsNoCalibrationData) {
   torch::jit::Module model = user_module("Head");
   model.register_module("fc", linear(6, 4));

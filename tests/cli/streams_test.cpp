@@ -53,6 +53,13 @@ TEST_F(Streams, ACurrentDirectoryThatWasDeletedIsAFault) {
             "tsq: error: the current directory does not exist any more; go to another, as with 'cd'\n");
 }
 
+TEST_F(Streams, TooFewFilesForAPipeAreNoFaultOfTsq) {
+  const Outcome outcome = in_shell(fmt::format("ulimit -n 6 && \"$0\" bench '{}' --data '{}' --rounds 1",
+                                               path("model.pt"), path("data.pt")));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("Too many open files; raise the limits"));
+}
+
 TEST_F(Streams, AFaultIsSaidOnceAndTheLostJsonInANote) {
   const Outcome outcome = in_shell("\"$0\" inspect none.pt --json > /dev/full");
   EXPECT_EQ(outcome.exit_code, 1);

@@ -91,6 +91,20 @@ std::string text_of_run(const json& value) {
                                         value["engine"].get<std::string>());
 }
 
+std::string pickled(const c10::impl::GenericList& results, const std::string& path) {
+  try {
+    // Of a list LibTorch writes the type as well, which torch.load takes for code.
+    const std::vector<char> bytes =
+        torch::pickle_save(c10::ivalue::Tuple::create({results.begin(), results.end()}));
+    return {bytes.begin(), bytes.end()};
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    throw Error(ErrorCode::BadModel,
+                fmt::format("what model '{}' returns cannot be written: {}", path, reason_of(error)),
+                "return tensors, or lists, tuples and dictionaries of them");
+  }
+}
+
 void run_model(const RunOptions& options, const Session& session) {
   OutputFiles files(session);
   Runner runner = runner_of(options, session);
@@ -100,17 +114,14 @@ void run_model(const RunOptions& options, const Session& session) {
   Steps steps(session);
   const c10::impl::GenericList results = steps.run(
       "run", [&](const Progress& progress) { return results_of(runner, samples, options.model, progress); });
-  if (!options.output.empty()) {
-    // Of a list LibTorch writes the type as well, which torch.load takes for code.
-    const std::vector<char> bytes =
-        torch::pickle_save(c10::ivalue::Tuple::create({results.begin(), results.end()}));
-    files.write_text(options.output, {bytes.begin(), bytes.end()});
-    files.commit();
-  }
   const json value = {{"samples", samples.size()},
                       {"seconds", steps.seconds().front().second},
                       {"engine", engine_name(runner.engine())},
                       {"outputs", tensors_in(results.get(0))}};
+  if (!options.output.empty()) {
+    files.write_text(options.output, pickled(results, options.model));
+    files.commit();
+  }
   print_result(session, text_of_run(value), value);
 }
 

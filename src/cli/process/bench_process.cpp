@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/out_of_resources.h"
 #include "cli/process/spawn.h"
 
 namespace tsq::cli {
@@ -28,7 +30,7 @@ constexpr int kAnswers = 3;
 std::array<int, 2> new_pipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error(ErrorCode::Internal, "no pipe to a process that runs the model can be opened");
+    throw out_of_resources("no pipe to a process that runs the model can be opened", errno);
   return ends;
 }
 
@@ -65,11 +67,12 @@ class WorkerProcess {
     std::vector<std::string> arguments{"tsq", kBenchWorker};
     arguments.insert(arguments.end(), libraries.begin(), libraries.end());
     process_ = settings.start("/proc/self/exe", arguments);
+    const int number = errno;
     close(requests[0]);
     close(answers[1]);
     requests_ = requests[1];
     answers_ = fdopen(answers[0], "r");
-    if (process_ < 0) throw Error(ErrorCode::Internal, "no process that runs the model can be started");
+    if (process_ < 0) throw out_of_resources("no process that runs the model can be started", number);
   }
   ~WorkerProcess() {
     close(requests_);

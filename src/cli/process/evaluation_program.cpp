@@ -105,10 +105,11 @@ double evaluate_with(const std::string& command, const std::string& model, const
   settings.redirect(ends[1], STDOUT_FILENO);
   settings.open(STDERR_FILENO, errors, O_WRONLY | O_CREAT | O_TRUNC);
   const pid_t process = settings.start("/bin/sh", {"sh", "-c", with_path(command, model)});
+  const int number = errno;
   close(ends[1]);
   if (process < 0) {
     close(ends[0]);
-    refuse_program(command, "cannot be run: there is no shell");
+    refuse_program(command, fmt::format("cannot be run: no shell can be started: {}", std::strerror(number)));
   }
   const std::string printed = read_all(ends[0]);
   check_status(command, wait_for_end(process), errors);

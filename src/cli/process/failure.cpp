@@ -38,23 +38,6 @@ struct Failure {
   Where where{};
 };
 
-/// One line that a terminal shows as it is: what a file is called, or has in it, may be anything.
-std::string as_line(std::string text) {
-  constexpr std::size_t kLongest = 1000;
-  constexpr std::size_t kEnd = 200;
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  std::replace_if(text.begin(), text.end(), is_control, ' ');
-  if (text.size() <= kLongest) return text;
-  const auto is_inside_letter = [&](std::size_t at) {
-    return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80;
-  };
-  std::size_t begin = kLongest - kEnd;
-  std::size_t end = text.size() - kEnd;
-  while (is_inside_letter(begin)) --begin;
-  while (end < text.size() && is_inside_letter(end)) ++end;
-  return text.substr(0, begin) + " … " + text.substr(end);
-}
-
 /// An exception of LibTorch's about memory as the Error that it means.
 std::optional<Error> memory_error(const std::exception& exception) {
   if (dynamic_cast<const Error*>(&exception) != nullptr) return std::nullopt;  // it says so itself
@@ -91,7 +74,7 @@ void print_json(const nlohmann::json& value) {
   try {
     write_standard_output(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
   } catch (const Error& error) {
-    std::cerr << fmt::format("tsq: note: {}\n", as_line(error.what()));
+    print_note(error.what());
   }
 }
 

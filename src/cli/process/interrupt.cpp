@@ -4,8 +4,11 @@
 #include <chrono>
 #include <csignal>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/out_of_resources.h"
 
 namespace tsq::cli {
 namespace {
@@ -68,7 +71,11 @@ void end_cleanly_on_signals() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the user's limit is a failed write, reported as one
   std::signal(SIGPIPE, SIG_IGN);
   registry();
-  std::thread(wait_for_signal).detach();
+  try {
+    std::thread(wait_for_signal).detach();
+  } catch (const std::system_error& error) {
+    throw out_of_resources("no thread can be started", error.code().value());
+  }
 }
 
 void remove_on_signal(const std::filesystem::path& directory) {

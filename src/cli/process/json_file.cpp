@@ -6,10 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 
 #include "base/figures.h"
+#include "cli/process/standard_streams.h"
 
 namespace tsq::cli {
 namespace {
@@ -44,7 +44,7 @@ nlohmann::json read_json(const std::string& path) {
 }
 
 void print_notes(const std::string& path, const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) std::cerr << fmt::format("tsq: note: '{}': {}\n", path, note);
+  for (const std::string& note : notes) print_note(fmt::format("'{}': {}", path, note));
 }
 
 }  // namespace tsq::cli

@@ -8,12 +8,12 @@
 #include <tsq/train.h>
 
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/libtorch_error.h"
 #include "base/stages.h"
 #include "cli/process/loading.h"
+#include "cli/process/standard_streams.h"
 
 namespace tsq::cli {
 
@@ -93,8 +93,7 @@ ModelFile load_float_model(const std::string& path, const std::string& method) {
 
 void tell_devices(const std::string& path, const std::vector<std::string>& devices, const Session& session) {
   if (devices.empty() || session.quiet) return;
-  std::cerr << fmt::format("tsq: note: '{}' was saved for {}; it runs on the CPU here\n", path,
-                           fmt::join(devices, ", "));
+  print_note(fmt::format("'{}' was saved for {}; it runs on the CPU here", path, fmt::join(devices, ", ")));
 }
 
 void tell_devices(const ModelFile& model, const Session& session) {

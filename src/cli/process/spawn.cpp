@@ -45,6 +45,7 @@ pid_t SpawnSettings::start(const std::string& program, std::vector<std::string> 
     pid_t process = -1;
     const int error =
         posix_spawn(&process, program.c_str(), &actions_, &attributes_, arguments.data(), environ);
+    errno = error;
     return error == 0 ? process : -1;
   });
 }

@@ -22,8 +22,8 @@ class SpawnSettings {
   /// The program's `stream` is a file that is opened with `flags`.
   void open(int stream, const std::string& path, int flags);
 
-  /// Starts `program` with `words` as arguments, the first being its name: its id, or -1. The process is
-  /// registered (see interrupt.h) until forget_process.
+  /// Starts `program` with `words` as arguments, the first being its name: its id, or -1 and errno. The
+  /// process is registered (see interrupt.h) until forget_process.
   [[nodiscard]] pid_t start(const std::string& program, std::vector<std::string> words) const;
 
  private:

@@ -5,6 +5,7 @@
 #include <tsq/error.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
@@ -21,6 +22,8 @@ Error not_written(int number) {
                number == EBADF ? "send it to a file" : "send it to a file where there is room for it");
 }
 
+bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f; }
+
 }  // namespace
 
 void open_standard_streams() {
@@ -31,7 +34,26 @@ void open_standard_streams() {
   }
 }
 
-void write_standard_output(const std::string& text) {
+std::string as_line(std::string text) {
+  constexpr std::size_t kLongest = 1000;
+  constexpr std::size_t kEnd = 200;
+  std::ranges::replace_if(text, is_control, ' ');
+  if (text.size() <= kLongest) return text;
+  const auto is_inside_letter = [&](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80;
+  };
+  std::size_t begin = kLongest - kEnd;
+  std::size_t end = text.size() - kEnd;
+  while (is_inside_letter(begin)) --begin;
+  while (end < text.size() && is_inside_letter(end)) ++end;
+  return text.substr(0, begin) + " … " + text.substr(end);
+}
+
+void print_note(const std::string& note) { std::cerr << fmt::format("tsq: note: {}\n", as_line(note)); }
+
+void write_standard_output(std::string text) {
+  std::ranges::replace_if(
+      text, [](char byte) { return is_control(byte) && byte != '\n'; }, ' ');
   errno = 0;
   std::cout << text << std::flush;
   const int number = errno;

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/out_of_resources.h"
 #include "base/process_limits.h"
 #include "cli/process/failure.h"
 #include "cli/process/given_paths.h"
@@ -31,11 +32,16 @@ sigset_t watched_signals() {
   return signals;
 }
 
-[[noreturn]] void work_and_end(pid_t supervisor, const sigset_t& mask, const std::function<int()>& work) {
+[[noreturn]] void work_and_end(const Session& session, pid_t supervisor, const sigset_t& mask,
+                               const std::function<int()>& work) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != supervisor) std::_Exit(0);  // it has ended already
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-  end_cleanly_on_signals();
+  try {
+    end_cleanly_on_signals();
+  } catch (const Error& error) {
+    std::exit(explain(error, session.json));
+  }
   std::exit(work());
 }
 
@@ -132,10 +138,8 @@ int supervise(const Session& session, const std::function<int()>& work) {
   pthread_sigmask(SIG_BLOCK, &signals, &mask);
   const pid_t supervisor = getpid();
   const pid_t child = fork();
-  if (child == 0) work_and_end(supervisor, mask, work);
-  if (child < 0)
-    return explain(Error(ErrorCode::Internal, fmt::format("no process can be started: {}", strerror(errno))),
-                   session.json);
+  if (child == 0) work_and_end(session, supervisor, mask, work);
+  if (child < 0) return explain(out_of_resources("no process can be started", errno), session.json);
   const int status = wait_for(child);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int number = WTERMSIG(status);
