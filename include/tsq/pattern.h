@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,7 @@ struct Symbol {
   Pattern operator()(Args&&... args) const;
 
   friend constexpr bool operator==(const Symbol&, const Symbol&) = default;
+  friend constexpr auto operator<=>(const Symbol&, const Symbol&) = default;
 };
 
 /// Matches anything: PyTorch's MatchAllNode.

@@ -80,6 +80,8 @@ class QConfigMapping {
   friend bool operator==(const QConfigMapping&, const QConfigMapping&) = default;
 
  private:
+  friend class MappingReader;  ///< fills whole levels
+
   MaybeQConfig global_{};
   std::vector<std::pair<Symbol, MaybeQConfig>> object_type_{};
   std::vector<std::pair<std::string, MaybeQConfig>> regex_{};

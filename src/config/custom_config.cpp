@@ -48,7 +48,7 @@ nlohmann::json classes_to_dict(const std::vector<std::pair<Symbol, CustomModule>
 
 std::vector<std::string> read_strings(const JsonValue& at, std::string_view key, std::string_view of_what) {
   if (!at.has(key)) return {};
-  return mapped(at.at(key).elements(of_what), &JsonValue::string);
+  return mapped(at.at(key).elements(of_what, kMostModules), &JsonValue::string);
 }
 
 std::vector<int> read_indexes(const JsonValue& at, std::string_view key) {

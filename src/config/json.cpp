@@ -4,7 +4,6 @@
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <set>
 
@@ -35,29 +34,62 @@ std::string reason_of(const nlohmann::json::parse_error& error) {
 /// Deeper documents than any configuration is are refused before they use up the stack.
 constexpr int kDeepestNesting = 64;
 
-/// Notes the first key that stands twice in one object. nlohmann keeps the last value of such a key; which
-/// one was meant only the writer knows.
-class RepeatedKey {
+/// Looks over a document before it is read: how deep it nests, and the first key that stands twice in one
+/// object. nlohmann keeps the last value of such a key; which one was meant only the writer knows. Its own
+/// callback would be asked during the reading, and then the end of each object takes a walk over all that
+/// stand before it in its list.
+class FirstLook : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit RepeatedKey(std::string_view what) : what_(what) {}
+  explicit FirstLook(std::string_view what) : what_(what) {}
 
-  bool operator()(int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (depth > kDeepestNesting)
-      throw Error(ErrorCode::BadConfig,
-                  fmt::format("{} nests deeper than {} levels", what_, kDeepestNesting));
-    if (event == Event::object_start) objects_.emplace_back();
-    if (event == Event::object_end) objects_.pop_back();
-    if (event == Event::key && !objects_.back().insert(parsed.get<std::string>()).second && !found_)
-      found_ = parsed.get<std::string>();
+  bool start_object(std::size_t) override {
+    open();
+    objects_.emplace_back();
     return true;
   }
-  [[nodiscard]] const std::optional<std::string>& found() const noexcept { return found_; }
+  bool key(std::string& name) override {
+    if (!objects_.back().insert(name).second && !repeated_) repeated_ = name;
+    return true;
+  }
+  bool end_object() override {
+    objects_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    open();
+    return true;
+  }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  /// The reading finds the fault again, and says it.
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+  [[nodiscard]] const std::optional<std::string>& repeated() const noexcept { return repeated_; }
 
  private:
+  void open() {
+    if (++depth_ > kDeepestNesting)
+      throw Error(ErrorCode::BadConfig,
+                  fmt::format("{} nests deeper than {} levels", what_, kDeepestNesting));
+  }
+
   std::string_view what_;
-  std::vector<std::set<std::string>> objects_{};
-  std::optional<std::string> found_{};
+  int depth_{0};
+  std::vector<std::set<std::string>> objects_{};  ///< the keys of those that are open
+  std::optional<std::string> repeated_{};
 };
 
 }  // namespace
@@ -66,10 +98,11 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
   if (text.size() > kLongestJson)
     throw Error(ErrorCode::BadConfig, fmt::format("{} has {}, and no more than {} are read", what,
                                                   readable_size(text.size()), readable_size(kLongestJson)));
-  RepeatedKey repeated(what);
+  FirstLook look(what);
+  nlohmann::json::sax_parse(text, &look);
   nlohmann::json parsed;
   try {
-    parsed = nlohmann::json::parse(text, std::ref(repeated));
+    parsed = nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
     throw Error(ErrorCode::BadConfig, fmt::format("{} is not JSON: {}: {}", what,
                                                   line_and_column(text, error.byte), reason_of(error)));
@@ -77,9 +110,9 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
     throw Error(ErrorCode::BadConfig, fmt::format("{} has a number that is larger than any double", what),
                 "write a smaller number");
   }
-  if (repeated.found())
+  if (look.repeated())
     throw Error(ErrorCode::BadConfig,
-                fmt::format("{} has the key '{}' twice in one object", what, *repeated.found()),
+                fmt::format("{} has the key '{}' twice in one object", what, *look.repeated()),
                 "keep one of them");
   return parsed;
 }
@@ -113,8 +146,14 @@ JsonValue JsonValue::at(std::string_view key) const {
                                          : fmt::format("{}.{}", path_, key));
 }
 
-std::vector<JsonValue> JsonValue::elements(std::string_view of_what) const {
+void JsonValue::expect_at_most(std::size_t most) const {
+  if (value_->size() > most)
+    fail(fmt::format("got {} entries, and no more than {} are read", value_->size(), most));
+}
+
+std::vector<JsonValue> JsonValue::elements(std::string_view of_what, std::size_t most) const {
   if (!value_->is_array()) fail_type(fmt::format("a list of {}", of_what));
+  expect_at_most(most);
   std::vector<JsonValue> found;
   for (std::size_t i = 0; i < value_->size(); ++i)
     found.emplace_back((*value_)[i], fmt::format("{}[{}]", path_, i));
@@ -123,6 +162,7 @@ std::vector<JsonValue> JsonValue::elements(std::string_view of_what) const {
 
 std::vector<std::pair<std::string, JsonValue>> JsonValue::members(std::string_view what) const {
   if (!value_->is_object()) fail_type(fmt::format("an object: {}", what));
+  expect_at_most(kMostEntries);
   std::vector<std::pair<std::string, JsonValue>> found;
   for (const auto& [key, ignored] : value_->items()) found.emplace_back(key, at(key));
   return found;

@@ -12,6 +12,11 @@
 
 namespace tsq {
 
+/// The most entries that a list or an object of a configuration may have, and one that names modules: more
+/// than any model needs, and few enough that each may be compared with all others, or looked up.
+inline constexpr std::size_t kMostEntries = 10'000;
+inline constexpr std::size_t kMostModules = 100'000;
+
 /// A JSON value and the way to it ("configs[3].dtype_configs[0]"), which every error names. The value must
 /// outlive it.
 class JsonValue {
@@ -33,9 +38,12 @@ class JsonValue {
   [[nodiscard]] bool has(std::string_view key) const { return value_->contains(std::string(key)); }
   /// Whether there is a member `key` that is not null.
   [[nodiscard]] bool is_given(std::string_view key) const { return has(key) && !at(key).is_null(); }
-  /// The elements of an array. Throws when this is none, naming what should be in it.
-  [[nodiscard]] std::vector<JsonValue> elements(std::string_view of_what) const;
-  /// The members of an object, in the order of their keys, as (key, value).
+  /// The elements of an array. Throws when this is none, naming what should be in it, or has more than
+  /// `most`.
+  [[nodiscard]] std::vector<JsonValue> elements(std::string_view of_what,
+                                                std::size_t most = kMostEntries) const;
+  /// The members of an object, in the order of their keys, as (key, value). Throws
+  /// when this is none, or has more than kMostEntries.
   [[nodiscard]] std::vector<std::pair<std::string, JsonValue>> members(std::string_view what) const;
 
   /// Throw Error(BadConfig) with the path when the type differs.
@@ -51,6 +59,7 @@ class JsonValue {
 
  private:
   [[noreturn]] void fail_type(std::string_view wanted) const;
+  void expect_at_most(std::size_t most) const;
 
   const nlohmann::json* value_;
   std::string path_;

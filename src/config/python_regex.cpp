@@ -20,6 +20,10 @@ namespace {
 
 using Code = std::unique_ptr<pcre2_code, decltype(&pcre2_code_free)>;
 using MatchData = std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)>;
+using MatchContext = std::unique_ptr<pcre2_match_context, decltype(&pcre2_match_context_free)>;
+
+/// Longer than any that somebody writes. The names of modules are tried with every one.
+constexpr std::size_t kLongest = 10'000;
 
 [[noreturn]] void fail(const std::string& regex, const std::string& reason) {
   throw Error(ErrorCode::BadConfig, fmt::format("the regex '{}' does not compile: {}", regex, reason),
@@ -172,8 +176,7 @@ class Translation {
 };
 
 std::string message_of(int code) {
-  constexpr std::size_t kLongest = 256;
-  std::string message(kLongest, '\0');
+  std::string message(256, '\0');
   const int length =
       pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(message.data()), message.size());
   message.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
@@ -203,15 +206,39 @@ const pcre2_code* compiled(const std::string& regex) {
   return known.emplace(regex, compile(regex)).first->second.get();
 }
 
+/// The search takes less than a second and 64 MiB: a step of it may copy what all groups hold, and may go
+/// through the text.
+MatchContext limited(const pcre2_code* code, std::size_t text) {
+  constexpr uint32_t kKibibytes = 64 * 1024;
+  constexpr std::size_t kMostSteps = 1'000'000;
+  constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
+  std::size_t groups = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_FRAMESIZE, &groups);
+  MatchContext context(pcre2_match_context_create(nullptr), pcre2_match_context_free);
+  const std::size_t steps = std::clamp<std::size_t>(kMostBytes / (groups + text + 1), 1, kMostSteps);
+  pcre2_set_match_limit(context.get(), static_cast<uint32_t>(steps));
+  pcre2_set_heap_limit(context.get(), kKibibytes);
+  return context;
+}
+
 }  // namespace
 
-void check_python_regex(const std::string& regex) { (void)compiled(regex); }
+void check_python_regex(const std::string& regex) {
+  if (regex.size() > kLongest) {
+    throw Error(
+        ErrorCode::BadConfig,
+        fmt::format("the regex has {} characters, and no more than {} are taken", regex.size(), kLongest),
+        "write several");
+  }
+  (void)compiled(regex);
+}
 
 bool python_regex_matches(const std::string& regex, const std::string& text) {
   const pcre2_code* code = compiled(regex);
   const MatchData data(pcre2_match_data_create_from_pattern(code, nullptr), pcre2_match_data_free);
+  const MatchContext context = limited(code, text.size());
   const int result = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0,
-                                 PCRE2_ANCHORED, data.get(), nullptr);
+                                 PCRE2_ANCHORED, data.get(), context.get());
   if (result == PCRE2_ERROR_MATCHLIMIT || result == PCRE2_ERROR_DEPTHLIMIT || result == PCRE2_ERROR_HEAPLIMIT)
     throw Error(ErrorCode::BadConfig, fmt::format("the regex '{}' takes too long on '{}'", regex, text),
                 "write it without repetitions inside of repetitions");

@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 #include <tsq/qconfig_mapping.h>
 
-#include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "base/entries.h"
+#include "base/mapped.h"
 #include "config/json.h"
 #include "config/json_config.h"
+#include "config/python_regex.h"
 
 namespace tsq {
 namespace {
@@ -20,20 +22,24 @@ struct PairLevel {
   std::string_view form;
   Key (*read_key)(const JsonValue& at);
   const Entries& (QConfigMapping::*entries)() const&;
-  QConfigMapping& (QConfigMapping::*set)(Key, MaybeQConfig);
+  void (*check)(const Key& key);
+  std::size_t most;
 };
+
+void take_name(const std::string&) {}
+void take_type(const Symbol&) {}
 
 std::string read_text(const JsonValue& at) { return at.string(); }
 
-constexpr PairLevel<Symbol> kObjectType{"object_type", "[type, QConfig]", read_symbol,
-                                        &QConfigMapping::object_type_qconfigs,
-                                        &QConfigMapping::set_object_type};
-constexpr PairLevel<std::string> kModuleNameRegex{"module_name_regex", "[regex, QConfig]", read_text,
-                                                  &QConfigMapping::module_name_regex_qconfigs,
-                                                  &QConfigMapping::set_module_name_regex};
-constexpr PairLevel<std::string> kModuleName{"module_name", "[module name, QConfig]", read_text,
-                                             &QConfigMapping::module_name_qconfigs,
-                                             &QConfigMapping::set_module_name};
+constexpr PairLevel<Symbol> kObjectType{"object_type", "[type, QConfig]",
+                                        read_symbol,   &QConfigMapping::object_type_qconfigs,
+                                        take_type,     kMostEntries};
+constexpr PairLevel<std::string> kModuleNameRegex{
+    "module_name_regex", "[regex, QConfig]", read_text, &QConfigMapping::module_name_regex_qconfigs,
+    check_python_regex,  kMostEntries};
+constexpr PairLevel<std::string> kModuleName{"module_name", "[module name, QConfig]",
+                                             read_text,     &QConfigMapping::module_name_qconfigs,
+                                             take_name,     kMostModules};
 constexpr const char* kOrder = "module_name_object_type_order";
 
 constexpr std::array<std::string_view, 5> kMappingKeys{"", kObjectType.name, kModuleNameRegex.name,
@@ -56,17 +62,19 @@ void note_replaced(Notes notes, const JsonValue& at, const std::string& what) {
 }
 
 template <typename Key>
-void read_level(const PairLevel<Key>& level, const JsonValue& at, ReadEntry read, QConfigMapping& mapping,
-                Notes notes) {
-  if (!at.has(level.name)) return;
-  for (const JsonValue& item : at.at(level.name).elements(level.form)) {
+std::vector<std::pair<Key, MaybeQConfig>> read_level(const PairLevel<Key>& level, const JsonValue& at,
+                                                     ReadEntry read, Notes notes) {
+  if (!at.has(level.name)) return {};
+  IndexedEntries<Key, MaybeQConfig> entries;
+  for (const JsonValue& item : at.at(level.name).elements(level.form, level.most)) {
     const auto parts = read_parts(item, 2, level.form);
     Key key = level.read_key(parts[0]);
-    if (find_entry((mapping.*level.entries)(), key) != nullptr)
-      note_replaced(notes, item, fmt::format("'{}'", text_of(key)));
+    if (entries.has(key)) note_replaced(notes, item, fmt::format("'{}'", text_of(key)));
     MaybeQConfig qconfig = read(parts[1]);
-    with_path(parts[0], [&] { (mapping.*level.set)(std::move(key), std::move(qconfig)); });
+    with_path(parts[0], [&] { level.check(key); });
+    entries.set(std::move(key), std::move(qconfig));
   }
+  return std::move(entries).take();
 }
 
 template <typename Key, typename Write>
@@ -77,35 +85,45 @@ void write_level(const PairLevel<Key>& level, const QConfigMapping& mapping, con
     list.push_back(nlohmann::json::array({text_of(key), write(qconfig)}));
 }
 
-void read_orders(const JsonValue& at, ReadEntry read, QConfigMapping& mapping, Notes notes) {
+std::vector<QConfigMapping::ModuleNameObjectTypeOrder> read_orders(const JsonValue& at, ReadEntry read,
+                                                                   Notes notes) {
   constexpr std::string_view kForm = "[module name, type, index, QConfig]";
-  if (!at.has(kOrder)) return;
-  for (const JsonValue& item : at.at(kOrder).elements(kForm)) {
+  if (!at.has(kOrder)) return {};
+  IndexedEntries<std::tuple<std::string, Symbol, int>, MaybeQConfig> entries;
+  for (const JsonValue& item : at.at(kOrder).elements(kForm, kMostModules)) {
     const auto parts = read_parts(item, 4, kForm);
-    const std::string& name = parts[0].string();
-    const Symbol type = read_symbol(parts[1]);
-    const int index = parts[2].index();
-    const bool known =
-        std::ranges::any_of(mapping.module_name_object_type_order_qconfigs(), [&](const auto& other) {
-          return other.module_name == name && other.object_type == type && other.index == index;
-        });
-    if (known) note_replaced(notes, item, fmt::format("'{}', '{}', {}", name, type.name, index));
-    mapping.set_module_name_object_type_order(name, type, index, read(parts[3]));
+    const std::tuple key{parts[0].string(), read_symbol(parts[1]), parts[2].index()};
+    if (entries.has(key)) {
+      const auto& [name, type, index] = key;
+      note_replaced(notes, item, fmt::format("'{}', '{}', {}", name, type.name, index));
+    }
+    entries.set(key, read(parts[3]));
   }
+  return mapped(std::move(entries).take(), [](const auto& entry) {
+    const auto& [name, type, index] = entry.first;
+    return QConfigMapping::ModuleNameObjectTypeOrder{name, type, index, entry.second};
+  });
 }
 
 }  // namespace
 
+class MappingReader {
+ public:
+  static QConfigMapping read(const JsonValue& at, std::string_view what, ReadEntry read, Notes notes) {
+    at.expect_object(what, kMappingKeys);
+    QConfigMapping mapping;
+    if (at.has("")) mapping.set_global(read(at.at("")));
+    mapping.object_type_ = read_level(kObjectType, at, read, notes);
+    mapping.regex_ = read_level(kModuleNameRegex, at, read, notes);
+    mapping.module_name_ = read_level(kModuleName, at, read, notes);
+    mapping.order_ = read_orders(at, read, notes);
+    return mapping;
+  }
+};
+
 QConfigMapping read_mapping(const JsonValue& at, std::string_view what, ReadEntry read,
                             std::vector<std::string>& notes) {
-  at.expect_object(what, kMappingKeys);
-  QConfigMapping mapping;
-  if (at.has("")) mapping.set_global(read(at.at("")));
-  read_level(kObjectType, at, read, mapping, notes);
-  read_level(kModuleNameRegex, at, read, mapping, notes);
-  read_level(kModuleName, at, read, mapping, notes);
-  read_orders(at, read, mapping, notes);
-  return mapping;
+  return MappingReader::read(at, what, read, notes);
 }
 
 nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write) {

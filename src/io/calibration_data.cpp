@@ -10,8 +10,11 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <unordered_map>
+#include <utility>
 
 #include "base/entries.h"
+#include "base/figures.h"
 #include "base/libtorch_error.h"
 #include "base/mapped.h"
 #include "io/checked_archive.h"
@@ -53,44 +56,95 @@ std::string kind_of(const at::IValue& value) {
   return known == nullptr ? fmt::format("a {}", tag) : std::string(known->second);
 }
 
-/// Puts a tensor as forward wants it; refuses what would spoil every observer that sees it.
-at::Tensor checked(at::Tensor tensor, const std::string& place) {
-  if (!tensor.defined()) refuse(fmt::format("{} is an undefined tensor", place));
-  if (tensor.layout() != at::kStrided)
-    refuse(fmt::format("{} is a sparse tensor", place), "save tensor.to_dense()");
-  if (tensor.is_quantized())
-    refuse(fmt::format("{} is a quantized tensor", place), "save tensor.dequantize()");
-  tensor = tensor.detach();
-  if (!tensor.is_floating_point() && !tensor.is_complex()) return tensor;
-  if (at::isfinite(tensor).all().item<bool>()) return tensor;
-  const bool nan = at::isnan(tensor).any().item<bool>();
-  refuse(fmt::format("{} holds {}", place, nan ? "NaN" : "an infinite value"), "give finite values only");
+/// More than a calibration or a comparison can use; each takes some memory and time, however small it is.
+constexpr int64_t kMostSamples = 1'000'000;
+
+void check_count(const std::string& path, int64_t samples) {
+  if (samples > kMostSamples) {
+    refuse(fmt::format("'{}' holds {} samples, and no more than {} are read", path, samples, kMostSamples),
+           "give some of them");
+  }
 }
 
-/// Checks every tensor within `value`; returns the value with tensors on the CPU.
-at::IValue checked(const at::IValue& value, const std::string& place) {
-  if (value.isTensor()) return checked(value.toTensor(), place);
-  if (value.isList()) {
-    c10::List<at::IValue> list = value.toList();
-    for (std::size_t i = 0; i < list.size(); ++i)
-      list.set(i, checked(list.get(i), fmt::format("{}[{}]", place, i)));
-    return list;
+/// Each element of a tensor that repeats them, in a smaller one: of an expanded tensor what was expanded, of
+/// windows that overlap the stretch of memory that they lie in.
+at::Tensor without_repetition(at::Tensor tensor) {
+  if (tensor.numel() == 0) return tensor;
+  int64_t reach = 1;
+  for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
+    if (tensor.stride(axis) == 0 && tensor.size(axis) > 1) tensor = tensor.narrow(axis, 0, 1);
+    reach += (tensor.size(axis) - 1) * tensor.stride(axis);
   }
-  if (value.isTuple()) {
-    std::vector<at::IValue> elements;
-    for (const at::IValue& element : value.toTupleRef().elements()) {
-      elements.push_back(checked(element, fmt::format("{}[{}]", place, elements.size())));
-    }
-    return c10::ivalue::Tuple::create(std::move(elements));
-  }
-  if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) checked(entry.value(), fmt::format("{}[…]", place));
-    return value;
-  }
-  if (value.isNone() || value.isInt() || value.isDouble() || value.isBool() || value.isString()) return value;
-  refuse(fmt::format("{} is {}", place, kind_of(value)),
-         "an argument is a tensor, a number, a string, None or a container of these");
+  return tensor.numel() > reach ? tensor.as_strided({reach}, {1}) : tensor;
 }
+
+bool is_finite(const at::Tensor& tensor) {
+  if (!tensor.is_floating_point() && !tensor.is_complex()) return true;
+  return at::isfinite(without_repetition(tensor)).all().item<bool>();
+}
+
+/// Puts tensors as forward wants them; refuses what would spoil every observer that sees it.
+class Check {
+ public:
+  at::Tensor tensor(at::Tensor tensor, const std::string& place) {
+    if (!tensor.defined()) refuse(fmt::format("{} is an undefined tensor", place));
+    if (tensor.layout() != at::kStrided)
+      refuse(fmt::format("{} is a sparse tensor", place), "save tensor.to_dense()");
+    if (tensor.is_quantized())
+      refuse(fmt::format("{} is a quantized tensor", place), "save tensor.dequantize()");
+    count_repeated(tensor, place);
+    // One that stands in many samples is looked through once.
+    const bool is_known = !seen_.try_emplace(tensor.unsafeGetTensorImpl(), tensor).second;
+    tensor = tensor.detach();
+    seen_.try_emplace(tensor.unsafeGetTensorImpl(), tensor);  // in a list that is met again
+    if (is_known || is_finite(tensor)) return tensor;
+    const bool nan = at::isnan(without_repetition(tensor)).any().item<bool>();
+    refuse(fmt::format("{} holds {}", place, nan ? "NaN" : "an infinite value"), "give finite values only");
+  }
+
+  /// Checks every tensor within `value`; returns the value with them in it.
+  at::IValue value(const at::IValue& value, const std::string& place) {
+    if (value.isTensor()) return tensor(value.toTensor(), place);
+    if (value.isList()) {
+      c10::List<at::IValue> list = value.toList();
+      for (std::size_t i = 0; i < list.size(); ++i)
+        list.set(i, this->value(list.get(i), fmt::format("{}[{}]", place, i)));
+      return list;
+    }
+    if (value.isTuple()) {
+      std::vector<at::IValue> elements;
+      for (const at::IValue& element : value.toTupleRef().elements()) {
+        elements.push_back(this->value(element, fmt::format("{}[{}]", place, elements.size())));
+      }
+      return c10::ivalue::Tuple::create(std::move(elements));
+    }
+    if (value.isGenericDict()) {
+      for (const auto& entry : value.toGenericDict()) this->value(entry.value(), fmt::format("{}[…]", place));
+      return value;
+    }
+    if (value.isNone() || value.isInt() || value.isDouble() || value.isBool() || value.isString())
+      return value;
+    refuse(fmt::format("{} is {}", place, kind_of(value)),
+           "an argument is a tensor, a number, a string, None or a container of these");
+  }
+
+ private:
+  /// A few bytes of a file may become any number of large tensors, and the model would run on each.
+  void count_repeated(const at::Tensor& tensor, const std::string& place) {
+    constexpr std::size_t kMostRepeated = std::size_t{16} << 30U;
+    repeated_ += tensor.nbytes() - without_repetition(tensor).nbytes();
+    if (repeated_ > kMostRepeated) {
+      refuse(fmt::format("{} is an expanded tensor, and all of them together have more than {} of repeated "
+                         "elements",
+                         place, readable_size(kMostRepeated)),
+             "give fewer or smaller samples");
+    }
+  }
+
+  /// Held, so that no other tensor gets the place of one.
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> seen_{};
+  std::size_t repeated_{0};
+};
 
 std::string place_of(const std::string& path, std::size_t sample) {
   return fmt::format("sample {} of '{}'", sample, path);
@@ -108,7 +162,7 @@ at::ArrayRef<at::IValue> elements_of(const at::IValue& sequence) {
   return sequence.isList() ? sequence.toListRef() : sequence.toTupleRef().elements().asArrayRef();
 }
 
-RawSample raw_sample(const at::IValue& value, const std::string& place) {
+RawSample raw_sample(const at::IValue& value, const std::string& place, Check& check) {
   RawSample sample;
   if (value.isTensor()) {
     sample.values.push_back(value);
@@ -131,20 +185,23 @@ RawSample raw_sample(const at::IValue& value, const std::string& place) {
   for (std::size_t i = 0; i < sample.values.size(); ++i) {
     const std::string argument =
         sample.names.empty() ? std::to_string(i) : fmt::format("'{}'", sample.names[i]);
-    sample.values[i] = checked(sample.values[i], fmt::format("{}, argument {},", place, argument));
+    sample.values[i] = check.value(sample.values[i], fmt::format("{}, argument {},", place, argument));
   }
   check_elements(sample.values, place);
   return sample;
 }
 
 RawSamples samples_of(const at::IValue& root, const std::string& path) {
-  if (root.isTensor() || root.isTuple() || root.isGenericDict()) return {raw_sample(root, place_of(path, 0))};
+  Check check;
+  if (root.isTensor() || root.isTuple() || root.isGenericDict())
+    return {raw_sample(root, place_of(path, 0), check)};
   if (!root.isList()) refuse(fmt::format("'{}' holds {}", path, kind_of(root)), "data is a list of samples");
   const auto elements = root.toListRef();
   if (elements.empty()) refuse(fmt::format("'{}' holds an empty list", path), "give at least one sample");
+  check_count(path, static_cast<int64_t>(elements.size()));
   RawSamples samples;
   for (const at::IValue& element : elements)
-    samples.push_back(raw_sample(element, place_of(path, samples.size())));
+    samples.push_back(raw_sample(element, place_of(path, samples.size()), check));
   return samples;
 }
 
@@ -210,12 +267,18 @@ RawSamples cut(const io::NamedArrays& arrays, const std::string& path) {
     count = tensor.size(0);
   }
   if (count <= 0) refuse(fmt::format("'{}' holds no samples", path), "give at least one");
+  check_count(path, count);
+  // At once: to ask about each row takes much longer.
+  const bool are_finite =
+      std::ranges::all_of(arrays, [](const auto& array) { return is_finite(array.second); });
   RawSamples samples;
   for (int64_t i = 0; i < count; ++i) {
     RawSample sample;
     for (const auto& [name, tensor] : arrays) {
-      const std::string place = fmt::format("{}, argument '{}',", place_of(path, samples.size()), name);
-      sample.values.emplace_back(checked(tensor.slice(0, i, i + 1), place));
+      at::Tensor row = tensor.slice(0, i, i + 1);
+      if (!are_finite)
+        row = Check().tensor(row, fmt::format("{}, argument '{}',", place_of(path, samples.size()), name));
+      sample.values.emplace_back(std::move(row));
       if (!are_positional(arrays)) sample.names.push_back(name);
     }
     check_elements(sample.values, place_of(path, samples.size()));

@@ -22,8 +22,9 @@ namespace {
 
 /// What records that are compressed may become together: LibTorch compresses code and source positions only.
 constexpr std::uint64_t kMostUnpacked = std::uint64_t{128} << 20U;
-/// A storage may be read as a larger tensor, whose elements repeat: a bias that was expanded.
-constexpr std::int64_t kMostRepeated = std::int64_t{1} << 30;
+/// Tensors may be larger than their storages, as one whose elements repeat (a bias that was expanded) and
+/// several that share them (windows of a series) are: by so much together, or as much as is stored.
+constexpr std::int64_t kMostRepeated = std::int64_t{16} << 30;
 
 constexpr const char* kRemedy = "copy, download or export it again";
 
@@ -71,7 +72,7 @@ class TorchArchive {
       check_storage(fmt::format("{}/{}", folder, storage.key), storage.bytes);
     }
     bytes_ += stored;
-    largest_ = std::max(largest_, facts.largest_tensor - stored);
+    shared_ = std::max(shared_, facts.tensors - stored);
   }
 
   void check_storage(const std::string& record, std::int64_t bytes) {
@@ -82,20 +83,27 @@ class TorchArchive {
   }
 
   void check_memory() const {
-    const std::int64_t most = runtime::memory_limit();
-    if (bytes_ <= most && largest_ <= std::max(bytes_, kMostRepeated)) return;
-    throw Error(code_,
-                fmt::format("'{}' holds tensors of {}, and this process may use {}", path_,
-                            readable_size(static_cast<std::uint64_t>(std::max(bytes_, largest_))),
-                            readable_size(static_cast<std::uint64_t>(most))),
-                "use a machine with more memory, or a file with smaller tensors");
+    const auto size = [](std::int64_t bytes) { return readable_size(static_cast<std::uint64_t>(bytes)); };
+    if (const std::int64_t most = runtime::memory_limit(); bytes_ > most) {
+      throw Error(code_,
+                  fmt::format("'{}' holds tensors of {}, and this process may use {}", path_, size(bytes_),
+                              size(most)),
+                  "use a machine with more memory, or a file with smaller tensors");
+    }
+    if (const std::int64_t most = std::max(bytes_, kMostRepeated); shared_ > most) {
+      throw Error(code_,
+                  fmt::format("'{}' holds tensors that are {} larger than what is stored, because they share "
+                              "or repeat it, and no more than {} are taken",
+                              path_, size(shared_), size(most)),
+                  "save fewer views of the same numbers");
+    }
   }
 
   const std::string& path_;
   ErrorCode code_;
   caffe2::serialize::PyTorchStreamReader reader_;
-  std::int64_t bytes_{0};    ///< that LibTorch reads into storages
-  std::int64_t largest_{0};  ///< bytes by which a tensor is larger than all storages of its pickle
+  std::int64_t bytes_{0};   ///< that LibTorch reads into storages
+  std::int64_t shared_{0};  ///< bytes by which the tensors of a pickle are larger than its storages
 };
 
 struct DiscardZip {

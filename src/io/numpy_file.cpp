@@ -193,6 +193,26 @@ Archive open_archive(const std::string& path) {
   return {zip_open(path.c_str(), ZIP_RDONLY, &code), zip_discard};
 }
 
+/// Whole arrays of zeros are packed a thousandfold, other numbers rarely tenfold: a small file is not to fill
+/// the memory.
+void check_unpacked(zip_t* archive, const std::string& path) {
+  constexpr uint64_t kAlways = uint64_t{128} << 20U;
+  constexpr uint64_t kMostTimes = 100;
+  const uint64_t most = std::min(std::max(kAlways, kMostTimes * std::filesystem::file_size(path)),
+                                 static_cast<uint64_t>(runtime::memory_limit()));
+  uint64_t unpacked = 0;
+  const zip_int64_t members = zip_get_num_entries(archive, 0);
+  for (zip_int64_t i = 0; i < members; ++i) {
+    zip_stat_t facts{};
+    if (zip_stat_index(archive, i, 0, &facts) == 0) unpacked += std::min(facts.size, most + 1);
+    if (unpacked > most) {
+      refuse(fmt::format("'{}'", path),
+             fmt::format("becomes more than {} when it is unpacked", readable_size(most)),
+             "write it with numpy.savez, which does not pack, or cut it into several files");
+    }
+  }
+}
+
 at::Tensor read_member(zip_t* archive, zip_int64_t index, const std::string& what) {
   zip_stat_t stat{};
   const Member member(zip_fopen_index(archive, index, 0), zip_fclose);
@@ -246,6 +266,7 @@ at::Tensor read_npy(const std::string& path) {
 NamedArrays read_npz(const std::string& path) {
   const Archive archive = open_archive(path);
   if (!archive) refuse(fmt::format("'{}'", path), "is not a zip archive", "write it with numpy.savez");
+  check_unpacked(archive.get(), path);
   NamedArrays arrays;
   const zip_int64_t members = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < members; ++i) {

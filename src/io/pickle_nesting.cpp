@@ -54,7 +54,7 @@ class Nesting {
   }
 
   void close(std::size_t place) {
-    Reach reach{.depth = 1, .visits = 1};
+    Reach reach{.depth = 1, .visits = weight_of(values_[place].kind)};
     for (const std::size_t part : values_[place].parts) {
       reach.depth = std::max(reach.depth, reaches_[part].depth + 1);
       reach.visits += reaches_[part].visits;

@@ -33,6 +33,13 @@ struct PickledValue {
   std::vector<std::size_t> parts{};
 };
 
+/// As how many values one counts.
+inline std::int64_t weight_of(PickledKind kind) {
+  const bool is_container = kind == PickledKind::Tuple || kind == PickledKind::List ||
+                            kind == PickledKind::Dict || kind == PickledKind::Object;
+  return is_container ? kPickledContainer : 1;
+}
+
 struct PickledValues {
   std::vector<PickledValue> values{};
   std::optional<std::size_t> root{};  ///< what the whole pickle is, where the walk has come to its end

@@ -114,9 +114,12 @@ class Walk {
 
   PickledValue& value(std::size_t place) { return read_.values[place]; }
 
+  [[noreturn]] static void fail_many() {
+    throw PickleFault(fmt::format("holds more than {} values", kMostPickledValues));
+  }
   void push(PickledValue pushed) {
-    if (static_cast<std::int64_t>(read_.values.size()) >= kMostPickledValues)
-      throw PickleFault(fmt::format("holds more than {} values", kMostPickledValues));
+    weight_ += weight_of(pushed.kind);
+    if (weight_ > kMostPickledValues) fail_many();
     stack_.push_back(read_.values.size());
     read_.values.push_back(std::move(pushed));
   }
@@ -153,14 +156,20 @@ class Walk {
 
   void remember(std::size_t place_in_memo) {
     // LibTorch makes room for all places before this one.
-    if (place_in_memo > size_) throw PickleFault("names a place of its memo that none of its size needs");
+    if (place_in_memo > std::min<std::size_t>(size_, kMostPickledValues))
+      throw PickleFault("names a place of its memo that none of its size needs");
     if (place_in_memo >= memo_.size()) memo_.resize(place_in_memo + 1);
     memo_[place_in_memo] = top();
   }
   void recall(std::size_t place_in_memo) {
     if (place_in_memo >= memo_.size()) throw PickleFault("recalls what it has not remembered");
-    if (memo_[place_in_memo]) return stack_.push_back(*memo_[place_in_memo]);
-    push({});
+    if (!memo_[place_in_memo]) return push({});
+    if (stack_.size() >= kMostPickledValues) fail_many();
+    stack_.push_back(*memo_[place_in_memo]);
+  }
+  void mark() {
+    if (marks_.size() >= kMostMarks) throw PickleFault(fmt::format("opens more than {} values", kMostMarks));
+    marks_.push_back(stack_.size());
   }
 
   void push_tuple(std::vector<std::size_t> parts) {
@@ -194,7 +203,7 @@ class Walk {
       case 'j':  // LONG_BINGET
         return recall(number<std::uint32_t>());
       case '(':  // MARK
-        return marks_.push_back(stack_.size());
+        return mark();
       case '\x88':  // NEWTRUE
         return push({.kind = PickledKind::Bool, .number = 1});
       case '\x89':  // NEWFALSE
@@ -327,15 +336,19 @@ class Walk {
     std::optional<PickledValue> tensor = tensor_of(read_.values, described, is_quantized);
     if (!tensor) throw RefusedByLibTorch();
     const auto bytes = tensor->elements * static_cast<std::int64_t>(item_size(tensor->dtype));
-    read_.facts.largest_tensor = std::max(read_.facts.largest_tensor, bytes);
+    if (__builtin_add_overflow(read_.facts.tensors, bytes, &read_.facts.tensors))
+      throw PickleFault("has numbers that leave 64 bits");
     push(std::move(*tensor));
   }
 
   static constexpr int kDeepestType = 32;
+  /// That are open at a time: one for each level of values, and one for the arguments that make it.
+  static constexpr std::size_t kMostMarks = std::size_t{4} * kDeepestPickle;
 
   std::string_view bytes_;  ///< what is left
   std::size_t size_;
   PickledValues read_{};
+  std::int64_t weight_{0};  ///< of all values
   std::vector<std::size_t> stack_{};
   std::vector<std::size_t> marks_{};
   std::vector<std::optional<std::size_t>> memo_{};

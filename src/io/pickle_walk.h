@@ -22,13 +22,15 @@ struct PickledStorage {
 /// What LibTorch makes of a pickle, found without making it.
 struct PickleFacts {
   std::vector<PickledStorage> storages{};  ///< one for each time that LibTorch would read it
-  std::int64_t largest_tensor{0};  ///< bytes that the largest tensor has when none of its elements are shared
-  bool is_whole{false};            ///< to its end; otherwise LibTorch refuses it where the walk has ended
+  std::int64_t tensors{0};  ///< bytes that all tensors have when none of their elements are shared
+  bool is_whole{false};     ///< to its end; otherwise LibTorch refuses it where the walk has ended
 };
 
 /// The most values that a pickle may hold, counted as often as they are reached, and how deep they may nest:
-/// what reads them afterwards visits each, by recursion.
+/// what reads them afterwards visits each, by recursion. What holds others takes several times the memory and
+/// counts as so many.
 inline constexpr std::int64_t kMostPickledValues = 10'000'000;
+inline constexpr std::int64_t kPickledContainer = 5;
 inline constexpr int kDeepestPickle = 256;
 
 /// Walks over the opcodes of a pickle as torch::jit::Unpickler does, which trusts them: that marks lie on its

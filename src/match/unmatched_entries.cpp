@@ -22,6 +22,11 @@ namespace tsq::match {
 namespace {
 
 constexpr std::size_t kNearestShown = 3;
+/// The time that it takes to compare two names grows with the product of their letters. Longer ones are no
+/// misspellings.
+constexpr std::size_t kLongestCompared = 256;
+/// Nobody reads what was meant by more entries than this.
+constexpr std::size_t kMostCompared = 100;
 
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
@@ -33,8 +38,9 @@ bool is_in(std::string_view path, std::string_view module) {
 /// The candidates that are most like `name`: with its last part, or few letters away.
 std::vector<std::string> nearest_names(std::string_view name, const std::set<std::string>& candidates) {
   std::vector<std::pair<std::size_t, std::string>> near;
+  if (name.size() > kLongestCompared) return {};
   for (const std::string& candidate : candidates) {
-    if (candidate.empty()) continue;
+    if (candidate.empty() || candidate.size() > kLongestCompared) continue;
     const std::size_t distance = edit_distance(name, candidate);
     const bool same_end = edit_distance(last_part(name), last_part(candidate)) == 0;
     const bool longer = candidate.starts_with(name) || name.starts_with(candidate);
@@ -70,11 +76,10 @@ class Names {
   std::optional<UnmatchedEntry> module_name(const std::string& name) const {
     if (std::ranges::any_of(paths_, [&](const auto& path) { return is_in(path, name); })) return std::nullopt;
     const std::string reason = fate_of(name);
-    return UnmatchedEntry{
-        .level = "module name",
-        .entry = name,
-        .reason = reason,
-        .nearest = reason.empty() ? nearest_names(name, modules_) : std::vector<std::string>()};
+    return UnmatchedEntry{.level = "module name",
+                          .entry = name,
+                          .reason = reason,
+                          .nearest = reason.empty() ? nearest(name, modules_) : std::vector<std::string>()};
   }
 
   std::optional<UnmatchedEntry> regex(const std::string& regex) const {
@@ -96,7 +101,7 @@ class Names {
     std::erase_if(
         letters, [](char c) { return std::string_view("\\^$*+?()[]{}|").find(c) != std::string_view::npos; });
     return UnmatchedEntry{
-        .level = kLevel, .entry = regex, .reason = {}, .nearest = nearest_names(letters, modules_)};
+        .level = kLevel, .entry = regex, .reason = {}, .nearest = nearest(letters, modules_)};
   }
 
   std::optional<UnmatchedEntry> object_type(const Symbol& type) const {
@@ -112,7 +117,7 @@ class Names {
         .level = "object type",
         .entry = std::string(type.name),
         .reason = reason,
-        .nearest = reason.empty() ? nearest_names(type.name, types_) : std::vector<std::string>()};
+        .nearest = reason.empty() ? nearest(type.name, types_) : std::vector<std::string>()};
   }
 
   std::optional<UnmatchedEntry> order(const QConfigMapping::ModuleNameObjectTypeOrder& order) const {
@@ -137,8 +142,7 @@ class Names {
   std::optional<UnmatchedEntry> custom(const char* key, const std::string& entry) const {
     const auto& known = std::string_view(key).find("class") == std::string_view::npos ? modules_ : classes_;
     if (known.contains(entry)) return std::nullopt;
-    return UnmatchedEntry{
-        .level = key, .entry = entry, .nearest = nearest_names(entry, known), .is_custom = true};
+    return UnmatchedEntry{.level = key, .entry = entry, .nearest = nearest(entry, known), .is_custom = true};
   }
 
   /// A class that the PrepareCustomConfig observes.
@@ -161,6 +165,12 @@ class Names {
   }
 
  private:
+  std::vector<std::string> nearest(std::string_view name, const std::set<std::string>& candidates) const {
+    if (compared_ == kMostCompared) return {};
+    ++compared_;
+    return nearest_names(name, candidates);
+  }
+
   /// Into what operators of a type are fused; empty when none is.
   std::string absorption_of(const Symbol& type) const {
     const auto call = std::ranges::find_if(model_.calls, [&](const ir::ModuleCall& each) {
@@ -193,6 +203,7 @@ class Names {
   std::set<std::string> types_;    ///< of operators
   std::set<std::string> modules_;  ///< all of the user's model
   std::set<std::string> classes_;  ///< of those
+  mutable std::size_t compared_{0};
 };
 
 /// The mappings that nobody has written: of every backend, mode and recipe.

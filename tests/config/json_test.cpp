@@ -41,6 +41,28 @@ TEST(Json, ManyBracketsDoNotOverflowTheStack) {
   EXPECT_THROW(parse_json(std::string(100000, '['), "q.json"), Error);
 }
 
+TEST(Json, DocumentsNestUpToALimit) {
+  const auto nested = [](std::size_t levels) {
+    return std::string(levels, '[') + "1" + std::string(levels, ']');
+  };
+  EXPECT_NO_THROW((void)parse_json(nested(64), "q.json"));
+  expect_error("q.json nests deeper than 64 levels", [&] { (void)parse_json(nested(65), "q.json"); });
+}
+
+TEST(Json, ManyObjectsInOneListAreRead) {
+  constexpr std::size_t kObjects = 100'000;
+  std::string text = "[{}";
+  for (std::size_t i = 1; i < kObjects; ++i) text += R"(,{"":{}})";
+  EXPECT_EQ(parse_json(text + "]", "q.json").size(), kObjects);
+}
+
+TEST(Json, AListHasNoMoreEntriesThanAreOfUse) {
+  const nlohmann::json list = std::vector<int>(kMostEntries + 1);
+  expect_error("at 'a': got 10001 entries, and no more than 10000 are read",
+               [&] { (void)JsonValue(list, "a").elements("numbers"); });
+  EXPECT_EQ(JsonValue(list, "a").elements("numbers", kMostModules).size(), kMostEntries + 1);
+}
+
 TEST(Json, UnknownKeysAreNamedWithTheirPathAndTheNearestKey) {
   const nlohmann::json document = {{"wieght", 1}};
   constexpr std::array<std::string_view, 2> kKeys{"activation", "weight"};

@@ -294,5 +294,38 @@ TEST(QConfigMappingErrors, RefuseEntriesOfTheWrongForm) {
       Error);
 }
 
+TEST(QConfigMapping, ReadsManyEntriesOfWhichTheLastOfEqualKeysCounts) {
+  constexpr std::size_t kNames = 50'000;
+  json names = json::array();
+  for (std::size_t i = 0; i < kNames; ++i)
+    names.push_back(json::array({"layers." + std::to_string(i), nullptr}));
+  names.push_back(json::array({"layers.7", marked(3).to_dict()}));
+  std::vector<std::string> notes;
+  const QConfigMapping mapping = QConfigMapping::from_dict(with_level("module_name", names), notes);
+  ASSERT_EQ(mapping.module_name_qconfigs().size(), kNames);
+  EXPECT_EQ(mapping.module_name_qconfigs()[7], (std::pair<std::string, MaybeQConfig>("layers.7", marked(3))));
+  EXPECT_EQ(notes, std::vector<std::string>{
+                       "'module_name[50000]' takes the place of an earlier entry of 'layers.7'"});
+}
+
+TEST(QConfigMapping, ARegexIsNotLongerThanAnybodyWrites) {
+  std::string longest;
+  for (int i = 0; i < 2'500; ++i) longest += "a|b|";
+  EXPECT_NO_THROW(QConfigMapping().set_module_name_regex(longest, kA));
+  expect_error_with("has 10001 characters, and no more than 10000 are taken",
+                    [&] { QConfigMapping().set_module_name_regex(longest + "c", kA); });
+}
+
+TEST(QConfigMapping, ARegexThatTakesTooLongIsAnError) {
+  const std::string name(60, 'x');
+  std::string groups;
+  for (int i = 0; i < 4'000; ++i) groups += "()";
+  for (const std::string& regex : {std::string("(x+x+)+[!#]"), groups + "(x+x+)+[!#]"}) {
+    const auto mapping = QConfigMapping().set_module_name_regex(regex, kA);
+    expect_error_with("takes too long on '" + name + "'",
+                      [&] { (void)decide(mapping, module_at(name, nn::Linear)); });
+  }
+}
+
 }  // namespace
 }  // namespace tsq

@@ -3,47 +3,16 @@
 
 #include <string>
 
+#include "io/opcodes.h"
 #include "io/pickle_walk.h"
 
 namespace tsq::io {
 namespace {
 
 using namespace std::string_literals;
+using namespace testing::opcodes;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-/// A pickle of protocol 2, which ends after `opcodes`.
-std::string pickle(const std::string& opcodes) { return "\x80\x02"s + opcodes + "."; }
-
-std::string integer(std::int64_t value) {
-  return "\x8a\x08"s + std::string(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-std::string text(const std::string& value) {
-  const auto length = static_cast<std::uint32_t>(value.size());
-  return "X"s + std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + value;
-}
-
-std::string tuple(const std::string& parts) { return "(" + parts + "t"; }
-std::string sizes(const std::vector<std::int64_t>& numbers) {
-  std::string parts;
-  for (const std::int64_t number : numbers) parts += integer(number);
-  return tuple(parts);
-}
-
-/// A storage of floats, under the key "0".
-std::string storage(std::int64_t elements) {
-  return tuple(text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") + integer(elements)) +
-         "Q";
-}
-
-std::string tensor_of(const std::string& storage, std::int64_t offset, const std::vector<std::int64_t>& shape,
-                      const std::vector<std::int64_t>& strides) {
-  return "ctorch._utils\n_rebuild_tensor_v2\n" +
-         tuple(storage + integer(offset) + sizes(shape) + sizes(strides) + "\x89" +
-               "ccollections\nOrderedDict\n)R") +
-         "R";
-}
 
 void expect_fault(const std::string& bytes, const char* why) {
   EXPECT_THAT([&] { walk_pickle(bytes); }, ThrowsMessage<PickleFault>(HasSubstr(why)));
@@ -55,7 +24,13 @@ TEST(Pickle, ATensorNamesItsStorageAndTheBytesOfIt) {
   ASSERT_EQ(facts.storages.size(), 1U);
   EXPECT_EQ(facts.storages[0].key, "0");
   EXPECT_EQ(facts.storages[0].bytes, 24);
-  EXPECT_EQ(facts.largest_tensor, 24);
+  EXPECT_EQ(facts.tensors, 24);
+}
+
+TEST(Pickle, TensorsAreAsLargeAsIfTheySharedNothing) {
+  const PickleFacts facts = walk_pickle(
+      pickle(tuple(tensor_of(storage(6), 0, {2, 3}, {3, 1}) + tensor_of(storage(1), 0, {1000}, {0}))));
+  EXPECT_EQ(facts.tensors, 24 + 4000);
 }
 
 TEST(Pickle, ATensorLiesWithinItsStorage) {
@@ -143,6 +118,15 @@ TEST(Pickle, ValuesThatShareTheirPartsAreCountedAsOftenAsTheyAreVisited) {
   std::string doubled = "N";
   for (int i = 0; i < 40; ++i) doubled += "q\0h\0\x86"s;
   expect_fault(pickle(doubled), "holds more than 10000000 values");
+}
+
+TEST(Pickle, ContainersCountAsTheMemoryThatTheyTake) {
+  expect_fault(pickle("]" + std::string(2'000'000, '}')), "holds more than 10000000 values");
+}
+
+TEST(Pickle, MarksAreNoMoreThanValuesNest) {
+  EXPECT_TRUE(walk_pickle(pickle(std::string(100, '(') + std::string(100, 't'))).is_whole);
+  expect_fault(pickle(std::string(1025, '(')), "opens more than 1024 values");
 }
 
 TEST(Pickle, WhatLibTorchRefusesItselfEndsTheWalk) {
