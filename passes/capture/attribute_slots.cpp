@@ -53,8 +53,10 @@ void use_slot(Capturing& state, Node* node, const Module& owner) {
 }
 
 bool is_same_tensor(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() && b.defined() && a.is_alias_of(b) && a.storage_offset() == b.storage_offset() &&
-         a.sizes() == b.sizes() && a.strides() == b.strides();
+  if (!a.defined() || !b.defined() || !a.has_storage() || !b.has_storage())
+    return a.defined() && a.is_same(b);
+  return a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides();
 }
 
 bool is_own_parameter(const Capturing& state, const Value* argument, const Module& module) {

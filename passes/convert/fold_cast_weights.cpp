@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/constant_expressions.h"
@@ -66,8 +67,7 @@ class NamesByMemory {
  private:
   /// Null where there is none.
   static const void* memory_of(const c10::IValue& value) {
-    const bool is_tensor = value.isTensor() && value.toTensor().defined();
-    return is_tensor && value.toTensor().has_storage() ? value.toTensor().const_data_ptr() : nullptr;
+    return value.isTensor() ? tsq::memory_of(value.toTensor()) : nullptr;
   }
 
   const ir::Attributes& attributes_;

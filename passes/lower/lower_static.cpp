@@ -210,7 +210,7 @@ class StaticLowering : public KernelLowering {
   std::optional<double> slope_of(const Node* leaky_relu) const {
     if (ir::is_module_call(leaky_relu)) return operators::negative_slope(ir::call_of(model_, leaky_relu));
     const auto slope = operators::argument_constant(model_, leaky_relu, "negative_slope");
-    return slope ? std::optional(slope->toDouble()) : std::nullopt;
+    return slope && slope->isScalar() ? std::optional(slope->toScalar().toDouble()) : std::nullopt;
   }
 
   // L-13, L-14.

@@ -134,7 +134,7 @@ bool can_fold(const ModuleCall& root, const ModuleCall& bn, Form form) {
   if (!parameters || (has_groups && form == Form::Folded)) return false;
   const bool is_linear = root.type.name == "torch.nn.Linear";
   const int64_t channels = parameters->running_mean.numel();
-  return !is_linear || channels == 1 || channels == root.weighted->weight.size(0);
+  return channels == operators::output_channels(root.type, *root.weighted) || (is_linear && channels == 1);
 }
 
 /// Whether a row makes one layer of a batch norm and the layer before it.

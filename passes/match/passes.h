@@ -43,7 +43,8 @@ bool swap_for_training(ir::Model& model, const PassContext& context);
 bool match(ir::Model& model, const PassContext& context);
 
 /// Layers whose class has no reference module in the table (match::reference_module_of) stay float: convert
-/// would swap nothing, and what is around them would be rounded in vain.
+/// would swap nothing, and what is around them would be rounded in vain. So do those whose parameters are not
+/// sound (operators::is_sound).
 bool leave_unswapped(ir::Model& model, const PassContext& context);
 
 /// Clamps (relu, relu6, hardtanh, clamp) join the match of the operator before them, whose range is then

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
@@ -197,9 +198,9 @@ class ConstantFolding {
     std::size_t bytes = kLittle;
     for (const std::string& name : sources) {
       const c10::IValue held = model_.attributes.attr(name);
-      if (held.isTensor()) bytes += held.toTensor().nbytes();
+      if (held.isTensor() && is_plain(held.toTensor())) bytes += held.toTensor().nbytes();
     }
-    return tensor.defined() && !tensor.is_sparse() && tensor.nbytes() <= bytes;
+    return tensor.defined() && tensor.layout() == at::kStrided && tensor.nbytes() <= bytes;
   }
 
   Model& model_;

@@ -56,15 +56,19 @@ class Arguments {
   const Node* node_;
 };
 
+std::optional<ModuleCall> sound_call(Symbol type, ir::Weighted weighted) {
+  if (!operators::is_sound(type, weighted)) return std::nullopt;
+  return ModuleCall{.type = type, .weighted = std::move(weighted)};
+}
+
 std::optional<ModuleCall> lifted_linear(const Model& model, const Node* node) {
   const Arguments arguments(model, node);
   const auto weight = arguments.tensor("weight");
   const auto bias = arguments.optional_tensor("bias");
   if (!weight || weight->dim() != 2 || !bias) return std::nullopt;
   const bool was_frozen = !weight->requires_grad() && weight->is_floating_point();
-  return ModuleCall{.type = symbol("torch.nn.Linear"),
-                    .weighted = ir::Weighted{
-                        .weight = *weight, .bias = *bias, .was_frozen = was_frozen, .origin = *weight}};
+  return sound_call(symbol("torch.nn.Linear"),
+                    {.weight = *weight, .bias = *bias, .was_frozen = was_frozen, .origin = *weight});
 }
 
 std::optional<ModuleCall> lifted_convolution(const Model& model, const Node* node, bool transposed) {
@@ -81,17 +85,16 @@ std::optional<ModuleCall> lifted_convolution(const Model& model, const Node* nod
   if (!weight || !bias || stride.empty() || dilation.empty() || output_padding.empty() || !groups || !padding)
     return std::nullopt;
   const bool is_word = padding->isString();
-  return ModuleCall{
-      .type = symbol(fmt::format("torch.nn.Conv{}{}d", transposed ? "Transpose" : "", stride.size())),
-      .weighted = ir::Weighted{.weight = *weight,
-                               .bias = *bias,
-                               .stride = stride,
-                               .padding = is_word ? none : arguments.list("padding"),
-                               .output_padding = output_padding,
-                               .dilation = dilation,
-                               .groups = groups->toInt(),
-                               .padding_name = is_word ? padding->toStringRef() : std::string(),
-                               .origin = *weight}};
+  return sound_call(symbol(fmt::format("torch.nn.Conv{}{}d", transposed ? "Transpose" : "", stride.size())),
+                    {.weight = *weight,
+                     .bias = *bias,
+                     .stride = stride,
+                     .padding = is_word ? none : arguments.list("padding"),
+                     .output_padding = output_padding,
+                     .dilation = dilation,
+                     .groups = groups->toInt(),
+                     .padding_name = is_word ? padding->toStringRef() : std::string(),
+                     .origin = *weight});
 }
 
 /// BatchNorm2d asserts that its input has 4 dimensions, the others likewise.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
@@ -59,11 +60,12 @@ std::optional<at::Tensor> known_table(const Model& model, const Value* value,
   const std::string* name = ir::attribute_read(model, value);
   if (name != nullptr && written.contains(*name)) return std::nullopt;
   const at::Tensor held = ir::held_tensor(model, value);
-  return held.defined() && held.dim() == 2 ? std::optional(held) : std::nullopt;
+  return is_plain(held) && held.dim() == 2 ? std::optional(held) : std::nullopt;
 }
 
 std::optional<EmbeddingTable::Mode> mode_of(const std::optional<c10::IValue>& value) {
-  if (value && value->isInt()) return static_cast<EmbeddingTable::Mode>(value->toInt());
+  if (value && value->isInt() && value->toInt() >= 0 && value->toInt() <= 2)
+    return static_cast<EmbeddingTable::Mode>(value->toInt());
   if (!value || !value->isString()) return std::nullopt;
   if (value->toStringRef() == "sum") return EmbeddingTable::Mode::Sum;
   if (value->toStringRef() == "mean") return EmbeddingTable::Mode::Mean;
@@ -74,12 +76,12 @@ bool take_bag_arguments(const Node* node, EmbeddingTable& table) {
   const auto mode = mode_of(constant(node, "mode"));
   const auto include_last_offset = constant(node, "include_last_offset");
   const Value* padding = argument_named(node, "padding_idx");
-  if (!mode || !include_last_offset) return false;
+  if (!mode || !include_last_offset || !include_last_offset->isBool()) return false;
   table.mode = *mode;
   table.include_last_offset = include_last_offset->toBool();
   if (is_absent(padding)) return true;
   const auto padding_idx = constant(node, "padding_idx");
-  if (!padding_idx) return false;
+  if (!padding_idx || !padding_idx->isInt()) return false;
   table.padding_idx = padding_idx->toInt();
   return true;
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/entries.h"
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
@@ -50,6 +51,7 @@ std::string identity_of(const c10::IValue& value) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
     if (!tensor.defined()) return "none";
+    if (!is_plain(tensor)) return fmt::format("{}", fmt::ptr(tensor.unsafeGetTensorImpl()));
     return fmt::format("{} {} {}", fmt::ptr(tensor.const_data_ptr()), fmt::join(tensor.sizes(), ","),
                        fmt::join(tensor.strides(), ","));
   }

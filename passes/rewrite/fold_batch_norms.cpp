@@ -50,8 +50,10 @@ bool fold_batch_norms(Model& model, const PassContext& /*context*/) {
     const ir::ModuleCall& batch_norm = ir::call_of(model, node);
     if (convolution == nullptr || !batch_norm.module) continue;
     const auto parameters = operators::batch_norm_parameters(*batch_norm.module);
-    if (!parameters) continue;
     ir::ModuleCall& call = ir::call_of(model, convolution);
+    if (!parameters ||
+        parameters->running_mean.numel() != call.weighted->weight.size(1) * call.weighted->groups)
+      continue;
     call.weighted = operators::fold_batch_norm_before(*call.weighted, *parameters);
     call.module.reset();
     convolution->replaceInput(0, node->input(0));

@@ -46,11 +46,12 @@ std::optional<c10::IValue> argument_constant(const ir::Model& model, const Node*
 }
 
 double negative_slope(const ModuleCall& leaky_relu) {
-  if (!leaky_relu.constants.empty()) return leaky_relu.constants.front().toDouble();
+  const auto number = [](const c10::IValue& value) { return value.toScalar().toDouble(); };
+  if (!leaky_relu.constants.empty()) return number(leaky_relu.constants.front());
   const auto slope = leaky_relu.module ? module_constant(*leaky_relu.module, "negative_slope",
                                                          c10::aten::leaky_relu, "negative_slope")
                                        : std::nullopt;
-  return slope ? slope->toDouble() : 0.01;
+  return slope ? number(*slope) : 0.01;
 }
 
 at::Tensor slopes_of(const ir::Model& model, const Node* activation) {

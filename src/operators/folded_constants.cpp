@@ -11,6 +11,7 @@ namespace {
 
 /// Equal in all that a kernel sees.
 bool is_same(const at::Tensor& a, const at::Tensor& b) {
+  if (a.layout() != at::kStrided || b.layout() != at::kStrided) return a.is_same(b);
   if (a.is_quantized() != b.is_quantized() || a.sizes() != b.sizes() || a.strides() != b.strides() ||
       a.scalar_type() != b.scalar_type())
     return false;
@@ -19,7 +20,7 @@ bool is_same(const at::Tensor& a, const at::Tensor& b) {
 
 /// A file keeps whole storages: a view of a larger tensor is copied out of it.
 at::Tensor without_rest(const at::Tensor& tensor) {
-  const bool is_whole = tensor.storage().nbytes() == tensor.nbytes();
+  const bool is_whole = tensor.layout() != at::kStrided || tensor.storage().nbytes() == tensor.nbytes();
   return is_whole ? tensor.detach() : tensor.detach().clone();
 }
 

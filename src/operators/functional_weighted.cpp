@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
@@ -19,13 +20,14 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-/// Undefined where it is not known now: a buffer may change from call to call.
+/// Undefined where it is not known now: a buffer may change from call to call. Nor is it of use where it
+/// holds no numbers.
 at::Tensor attribute_tensor(const Model& model, const Value* value) {
   const std::string* name = ir::attribute_read(model, value);
   const bool may_change = name != nullptr && !model.attributes.at(*name).is_parameter;
   if (may_change && ir::written_attributes(model).contains(*name)) return {};
   const at::Tensor held = ir::held_tensor(model, value);
-  return held.defined() ? held.detach() : held;
+  return holds_numbers(held) ? held.detach() : at::Tensor();
 }
 
 std::optional<ir::Weighted> with_bias_and_geometry(const Model& model, const Node* op, ir::Weighted result) {

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "base/tensor_memory.h"
 #include "config/names/observer_classes.h"
 #include "config/qscheme.h"
 #include "ir/constants.h"
@@ -20,7 +23,9 @@ std::vector<int64_t> int_list(const c10::IValue& value) {
   if (value.isInt()) return {value.toInt()};
   std::vector<int64_t> result;
   if (value.isTuple()) {
-    for (const c10::IValue& element : value.toTupleRef().elements()) result.push_back(element.toInt());
+    for (const c10::IValue& element : value.toTupleRef().elements()) {
+      if (element.isInt()) result.push_back(element.toInt());
+    }
   }
   return result;
 }
@@ -59,7 +64,35 @@ bool take_traced_padding(const Module& module, ir::Weighted& result) {
   return true;
 }
 
+bool are_positive(const std::vector<int64_t>& numbers) {
+  return std::ranges::all_of(numbers, [](int64_t number) { return number > 0; });
+}
+
+bool has_sound_geometry(const ir::Weighted& weighted) {
+  const std::size_t dims = weighted.stride.size();
+  const auto is_of_dims = [dims](const std::vector<int64_t>& numbers) { return numbers.size() == dims; };
+  return dims > 0 && are_positive(weighted.stride) && are_positive(weighted.dilation) &&
+         is_of_dims(weighted.dilation) && is_of_dims(weighted.output_padding) &&
+         (is_of_dims(weighted.padding) || !weighted.padding_name.empty());
+}
+
 }  // namespace
+
+bool is_sound(Symbol type, const ir::Weighted& weighted) {
+  const std::size_t dims = is_linear(type) ? 0 : weighted.stride.size();
+  const at::Tensor& weight = weighted.weight;
+  if (!holds_numbers(weight) || static_cast<std::size_t>(weight.dim()) != dims + 2) return false;
+  if (!is_linear(type) && !has_sound_geometry(weighted)) return false;
+  if (weighted.groups < 1 || weight.size(0) % weighted.groups != 0) return false;
+  const int64_t outputs = output_channels(type, weighted);
+  const at::Tensor& bias = weighted.bias;
+  return !bias.defined() || (holds_numbers(bias) && bias.dim() == 1 && bias.size(0) == outputs);
+}
+
+int64_t output_channels(Symbol type, const ir::Weighted& weighted) {
+  const at::Tensor& weight = weighted.weight;
+  return is_transposed(type) ? weight.size(1) * weighted.groups : weight.size(0);
+}
 
 bool is_transposed(Symbol type) { return type.name.starts_with("torch.nn.ConvTranspose"); }
 
@@ -97,12 +130,12 @@ std::optional<ir::Weighted> weighted_parameters(Symbol type, const Module& modul
   ir::Weighted result{.weight = tensor_attribute(module, "weight"), .bias = tensor_attribute(module, "bias")};
   if (!result.weight.defined()) return std::nullopt;
   result.origin = result.weight;
-  if (is_linear(type)) return result;
+  if (is_linear(type)) return is_sound(type, result) ? std::optional(result) : std::nullopt;
   const auto stride = list_constant(module, "stride");
   const auto dilation = list_constant(module, "dilation");
   const auto padding = convolution_constant(module, "padding");
   const auto groups = convolution_constant(module, "groups");
-  if (!stride || !dilation || !padding || !groups) return std::nullopt;
+  if (!stride || !dilation || !padding || !groups || !groups->isInt()) return std::nullopt;
   result.stride = *stride;
   result.dilation = *dilation;
   result.groups = groups->toInt();
@@ -118,7 +151,7 @@ std::optional<ir::Weighted> weighted_parameters(Symbol type, const Module& modul
   } else if (!take_traced_padding(module, result)) {
     return std::nullopt;
   }
-  return result;
+  return is_sound(type, result) ? std::optional(result) : std::nullopt;
 }
 
 std::optional<BatchNorm> batch_norm_parameters(const Module& module) {
@@ -127,8 +160,15 @@ std::optional<BatchNorm> batch_norm_parameters(const Module& module) {
                    .running_mean = tensor_attribute(module, "running_mean"),
                    .running_var = tensor_attribute(module, "running_var")};
   const auto eps = module_constant(module, "eps", c10::aten::batch_norm, "eps");
-  if (!result.running_mean.defined() || !result.running_var.defined() || !eps) return std::nullopt;
-  result.eps = eps->toDouble();
+  const at::Tensor& mean = result.running_mean;
+  const auto is_like_mean = [&](const at::Tensor& tensor) {
+    return is_plain(tensor) && tensor.sizes() == mean.sizes();
+  };
+  const auto is_usable = [&](const at::Tensor& tensor) { return !tensor.defined() || is_like_mean(tensor); };
+  if (!holds_numbers(mean) || !is_like_mean(result.running_var) || !is_usable(result.weight) ||
+      !is_usable(result.bias) || !eps || !eps->isScalar())
+    return std::nullopt;
+  result.eps = eps->toScalar().toDouble();
   return result;
 }
 

@@ -14,8 +14,15 @@ namespace tsq::operators {
 /// the observer's counterpart for whole tensors takes their place.
 [[nodiscard]] ObserverSpec weight_observer(Symbol type, ObserverSpec spec);
 
+[[nodiscard]] int64_t output_channels(Symbol type, const ir::Weighted& weighted);
+
+/// Whether a layer of this class has a weight and a bias of the shapes that LibTorch takes, which hold
+/// numbers. Other layers stay as they are: some run (Linear(8, 0), a sparse weight), and no pass could round
+/// them.
+[[nodiscard]] bool is_sound(Symbol type, const ir::Weighted& weighted);
+
 /// The parameters of such a module, from its attributes and constants, or, in a traced file, from the
-/// arguments of the operator in its forward. Empty when they cannot be told.
+/// arguments of the operator in its forward. Empty when they cannot be told, or are not sound.
 std::optional<ir::Weighted> weighted_parameters(Symbol type, const torch::jit::Module& module);
 
 /// A constant of a module: attribute, class constant, or the argument `argument` of the first `op` in its
@@ -31,7 +38,7 @@ struct BatchNorm {
   at::Tensor running_var{};
   double eps{1e-5};
 };
-/// Empty when the module has no running statistics.
+/// Empty when the module has no running statistics, or tensors of several sizes.
 std::optional<BatchNorm> batch_norm_parameters(const torch::jit::Module& module);
 
 /// A copy of a batch norm that divides its input's channels by `input` and multiplies its output's by

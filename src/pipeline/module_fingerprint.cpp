@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstdint>
 #include <sstream>
+#include <vector>
 
 #include "io/devices.h"
 #include "ir/analysis.h"
@@ -22,8 +23,30 @@ using torch::jit::Module;
 
 std::string hash_of(const std::string& bytes) { return c10::sha1(bytes).str(); }
 
+/// The tensors in memory that a sparse one is made of.
+std::vector<at::Tensor> tensors_in(const at::Tensor& sparse) {
+  switch (sparse.layout()) {
+    case at::kSparse:
+      return {sparse._indices(), sparse._values()};
+    case at::kSparseCsr:
+    case at::kSparseBsr:
+      return {sparse.crow_indices(), sparse.col_indices(), sparse.values()};
+    case at::kSparseCsc:
+    case at::kSparseBsc:
+      return {sparse.ccol_indices(), sparse.row_indices(), sparse.values()};
+    default:
+      return {sparse.to_dense()};
+  }
+}
+
 std::string text_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
+  if (tensor.layout() != at::kStrided) {
+    std::string text = fmt::format("{} {}[{}] ", at::toString(tensor.scalar_type()),
+                                   static_cast<int>(tensor.layout()), fmt::join(tensor.sizes(), ","));
+    for (const at::Tensor& part : tensors_in(tensor.detach())) text += text_of(part);
+    return text;
+  }
   const at::Tensor dense = (tensor.is_quantized() ? tensor.int_repr() : tensor).detach().cpu().contiguous();
   std::string text =
       fmt::format("{}[{}] ", at::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ","));

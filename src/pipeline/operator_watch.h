@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/tensor_memory.h"
+
 namespace tsq::detail {
 
 /// "conv2d" for aten::conv2d, quantized::conv2d_relu and onednn::qconv2d_pointwise; empty for what has no
@@ -20,11 +22,6 @@ std::string_view weighted_kind(std::string_view name, std::span<const c10::IValu
 /// whole stack, at whose end these are.
 std::span<const c10::IValue> arguments_of(const at::RecordFunction& function);
 std::span<const c10::IValue> results_of(const at::RecordFunction& function);
-
-/// Where the values of a tensor are; null where nothing is.
-inline const void* memory_of(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage() ? tensor.const_data_ptr() : nullptr;
-}
 
 /// A module that is called: the last of the names by which its caller reads it, and its class.
 struct CalledModule {

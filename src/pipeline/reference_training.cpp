@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
@@ -49,7 +50,7 @@ Stage with_own_parameters(const Stage& reference) {
 std::map<const void*, std::string> names_by_memory(const Module& module) {
   std::map<const void*, std::string> names;
   for (const auto& parameter : module.named_parameters())
-    names.emplace(parameter.value.const_data_ptr(), parameter.name);
+    names.emplace(memory_of(parameter.value), parameter.name);
   return names;
 }
 

@@ -9,6 +9,7 @@
 #include "backends/kernels/engine.h"
 #include "backends/kernels/processor_faults.h"
 #include "base/known_engines.h"
+#include "base/tensor_memory.h"
 #include "pipeline/training.h"
 #include "torchscript/shared_classes.h"
 #include "torchscript/user_attributes.h"
@@ -44,7 +45,7 @@ std::unordered_set<const void*> memory_of_weights(const ir::Model& model) {
   std::unordered_set<const void*> memory;
   for (const ir::ModuleCall& call : model.calls) {
     if (const ir::Weighted* weighted = ir::weighted_of(call); weighted != nullptr)
-      memory.insert(ir::origin_of(*weighted).const_data_ptr());
+      memory.insert(memory_of(ir::origin_of(*weighted)));
   }
   return memory;
 }

@@ -38,7 +38,9 @@ void for_each_tensor(const Module& module, const Visit& visit) {
       const std::string& name = type->getAttributeName(i);
       if (!type->is_parameter(i) && !type->is_buffer(i)) continue;
       const c10::IValue value = each.attr(name);
-      if (value.isTensor() && value.toTensor().defined()) visit(each, name, value.toTensor());
+      // What a sparse tensor has of memory is in other tensors.
+      if (value.isTensor() && value.toTensor().defined() && value.toTensor().layout() == at::kStrided)
+        visit(each, name, value.toTensor());
     }
   }
 }

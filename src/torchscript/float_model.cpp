@@ -1,13 +1,17 @@
 #include "torchscript/float_model.h"
 
+#include <fmt/format.h>
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include "base/quantized_operator.h"
 #include "ir/analysis.h"
 #include "operators/inlined_graph.h"
+#include "torchscript/known_constants.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -47,6 +51,28 @@ bool is_quantized(const Module& model) {
   return is_result_of_a_tool(model) && has_quantized_operators(*operators::inlined_graph(model, "forward"));
 }
 
+/// LibTorch writes a name that is no identifier between quotation marks, as it is: what it has written of
+/// these it cannot read again, and every step of tsq's ends in a file.
+bool can_be_written(std::string_view name) { return name.find_first_of("\"\\\n") == std::string_view::npos; }
+
+void check_names(const Module& model) {
+  for (const auto& named : model.named_modules()) {
+    const auto type = named.value.type();
+    for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+      const std::string& name = type->getAttributeName(i);
+      if (can_be_written(name)) continue;
+      std::ostringstream quoted;
+      c10::printQuotedString(quoted, name);
+      throw Error(ErrorCode::BadModel,
+                  fmt::format("its attribute {} has a name that LibTorch cannot write into a file and read "
+                              "again: it has a quotation mark, a backslash or a line break",
+                              quoted.str()),
+                  "rename it and export the model again",
+                  Where{.layer = named.name, .op = class_of(named.value)});
+    }
+  }
+}
+
 /// LibTorch has no question for it.
 bool is_empty(const Module& model) {
   try {
@@ -77,6 +103,8 @@ void check_float_model(const Module& model) {
     throw Error(ErrorCode::BadModel, "the model is already quantized: it has quantized operators",
                 "give the float model");
   }
+  check_known_constants(model);
+  check_names(model);
 }
 
 }  // namespace tsq::torchscript

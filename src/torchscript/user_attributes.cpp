@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/model.h"
 #include "torchscript/user_layout.h"
@@ -99,8 +100,8 @@ void keep_user_attributes(Module& module, const Module& model, const std::vector
     const std::string& name = type->getAttributeName(i);
     const c10::IValue value = model._ivalue()->getSlot(i);
     const bool is_preserved = std::ranges::find(preserved, name) != preserved.end();
-    const bool is_weight =
-        value.isTensor() && value.toTensor().defined() && weights.contains(value.toTensor().const_data_ptr());
+    const void* memory = value.isTensor() ? memory_of(value.toTensor()) : nullptr;
+    const bool is_weight = memory != nullptr && weights.contains(memory);
     if (value.isModule() && (!is_preserved || module.hasattr(name))) {
       keep_child(module, name, value.toModule(), written);
     } else if (!module.hasattr(name) && (is_preserved || !(type->is_parameter(i) || is_weight))) {

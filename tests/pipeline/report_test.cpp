@@ -292,6 +292,13 @@ TEST(Report, AMisspeltModuleNameComesWithTheNearestOnes) {
             "module name 'frist' of the qconfig mapping matches no operator; did you mean 'first'?");
 }
 
+TEST(Report, ANameThatIsFarTooLongIsComparedWithNone) {
+  const std::string name(3'000'000, 'f');
+  const auto entry = only_unmatched(convs({"first"}), default_mapping().set_module_name(name, std::nullopt));
+  EXPECT_EQ(entry.entry, name);
+  EXPECT_THAT(entry.nearest, ::testing::IsEmpty());
+}
+
 TEST(Report, AnEntryForAModuleThatIsFusedSaysIntoWhich) {
   const auto by_name =
       only_unmatched(testing::conv_bn_relu(), default_mapping().set_module_name("bn", std::nullopt));

@@ -67,10 +67,10 @@ std::optional<Pool> pool_of(const Model& model, const Node* node) {
             .padding = both_sizes(model, node, "padding")};
   if (pool.stride.size() != 2) pool.stride = pool.kernel;
   const auto ceil_mode = operators::argument_constant(model, node, "ceil_mode");
+  const bool rounds_up = ceil_mode && (!ceil_mode->isBool() || ceil_mode->toBool());
   const auto dilation = both_sizes(model, node, "dilation");
   const bool dilated = !dilation.empty() && dilation != std::vector<int64_t>{1, 1};
-  if (pool.kernel.size() != 2 || pool.padding.size() != 2 || dilated || (ceil_mode && ceil_mode->toBool()))
-    return std::nullopt;
+  if (pool.kernel.size() != 2 || pool.padding.size() != 2 || dilated || rounds_up) return std::nullopt;
   return pool;
 }
 

@@ -124,6 +124,9 @@ std::string lines_of(const Attention& all) {
                             all.out_weight, all.out_bias);
 }
 
+/// LibTorch refuses to run what has no such heads.
+bool has_equal_heads(const Attention& all) { return all.heads > 0 && all.embed_dim % all.heads == 0; }
+
 /// The rows of a packed projection.
 void take_packed(Attention& all, const std::string& weight, const std::string& bias) {
   for (std::size_t i = 0; i < all.weights.size(); ++i) {
@@ -142,6 +145,7 @@ std::shared_ptr<Graph> multihead_attention(const Module& module) {
                 .embed_dim = module.attr("embed_dim").toInt(),
                 .heads = module.attr("num_heads").toInt(),
                 .batch_first = is_true(module, "batch_first")};
+  if (!has_equal_heads(all)) return nullptr;
   take_packed(all, "self.in_proj_weight", is_none(module, "in_proj_bias") ? "None" : "self.in_proj_bias");
   if (is_none(module, "in_proj_weight"))
     all.weights = {"self.q_proj_weight", "self.k_proj_weight", "self.v_proj_weight"};
@@ -326,7 +330,11 @@ std::shared_ptr<Graph> plain_function(const ir::Node* call) {
   const auto embed_dim = constant(kEmbedDim);
   const auto is_separate = constant(kSeparate);
   const auto adds_zero = constant(kAddZeroAttn);
-  if (!heads || !embed_dim || !is_separate || !adds_zero || adds_zero->toBool()) return nullptr;
+  const auto is_int = [](const auto& value) { return value && value->isInt(); };
+  const auto is_bool = [](const auto& value) { return value && value->isBool(); };
+  if (!is_int(heads) || !is_int(embed_dim) || !is_bool(is_separate) || !is_bool(adds_zero) ||
+      adds_zero->toBool())
+    return nullptr;
   for (const FunctionArgument each : {kBiasK, kBiasV, kStaticK, kStaticV}) {
     if (!call->input(each)->mustBeNone()) return nullptr;
   }
@@ -336,6 +344,7 @@ std::shared_ptr<Graph> plain_function(const ir::Node* call) {
                 .embed_dim = embed_dim->toInt(),
                 .heads = heads->toInt(),
                 .batch_first = false};
+  if (!has_equal_heads(all)) return nullptr;
   take_packed(all, "in_weight", has_bias ? "in_bias" : "None");
   std::string known = has_bias ? "  assert in_proj_bias is not None\n  in_bias = in_proj_bias\n" : "";
   if (is_separate->toBool()) {

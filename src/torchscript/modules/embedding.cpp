@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "operators/inlined_graph.h"
 #include "torchscript/modules/written_module.h"
@@ -63,7 +64,7 @@ bool take_traced(EmbeddingTable& table, const ir::ModuleCall& call) {
   if (bag == nullptr || bag->inputs().size() < 8) return false;
   const auto mode = mode_of(torch::jit::toIValue(bag->input(4)));
   const auto include_last_offset = torch::jit::toIValue(bag->input(7));
-  if (!mode || !include_last_offset) return false;
+  if (!mode || !include_last_offset || !include_last_offset->isBool()) return false;
   table.mode = *mode;
   table.include_last_offset = include_last_offset->toBool();
   if (bag->inputs().size() > 8) table.padding_idx = optional_int(torch::jit::toIValue(bag->input(8)));
@@ -72,11 +73,13 @@ bool take_traced(EmbeddingTable& table, const ir::ModuleCall& call) {
 
 bool take_scripted(EmbeddingTable& table, const Module& module) {
   if (!table.is_bag) return true;
-  const auto mode = mode_of(module.attr("mode"));
-  if (!mode) return false;
+  const auto constant = [&](const char* name) { return module.attr(name, c10::IValue()); };
+  const auto mode = mode_of(constant("mode"));
+  const c10::IValue include_last_offset = constant("include_last_offset");
+  if (!mode || !include_last_offset.isBool()) return false;
   table.mode = *mode;
-  table.include_last_offset = module.attr("include_last_offset").toBool();
-  table.padding_idx = optional_int(module.attr("padding_idx"));
+  table.include_last_offset = include_last_offset.toBool();
+  table.padding_idx = optional_int(constant("padding_idx"));
   return true;
 }
 
@@ -261,8 +264,9 @@ bool is_embedding(Symbol type) {
 }
 
 std::optional<EmbeddingTable> embedding_table(const ir::ModuleCall& call) {
-  if (!call.module || !call.module->hasattr("weight")) return std::nullopt;
-  EmbeddingTable table{.weight = call.module->attr("weight").toTensor(), .is_bag = is_bag(call.type)};
+  const c10::IValue weight = call.module ? call.module->attr("weight", c10::IValue()) : c10::IValue();
+  if (!weight.isTensor() || !is_plain(weight.toTensor())) return std::nullopt;
+  EmbeddingTable table{.weight = weight.toTensor(), .is_bag = is_bag(call.type)};
   const bool known =
       call.module->hasattr("max_norm") ? take_scripted(table, *call.module) : take_traced(table, call);
   return known ? std::optional(table) : std::nullopt;

@@ -11,6 +11,7 @@
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/packed.h"
+#include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/define_method.h"
 #include "ir/edit.h"
@@ -103,6 +104,9 @@ RecurrentWeights weights_of(const Module& module, const Graph& graph, const Oper
   for (const at::Tensor& tensor : parameters_of(module, graph, op)) {
     (tensor.defined() && tensor.dim() == 2 ? result.weights : vectors).push_back(tensor);
   }
+  const auto is_odd = [](const at::Tensor& tensor) { return tensor.defined() && !holds_numbers(tensor); };
+  if (std::ranges::any_of(result.weights, is_odd) || std::ranges::any_of(vectors, is_odd))
+    return {.refusal = "its weights are sparse, or no real numbers, or there are none"};
   if (result.weights.empty()) return {.refusal = "its weights are computed when the model runs"};
   if (vectors.empty()) vectors.resize(result.weights.size());
   if (vectors.size() != result.weights.size() || !are_pairs(result.weights))

@@ -203,7 +203,8 @@ Module TrainingLayers::batch_norm(const Module& batch_norm, Symbol type) {
       buffer("num_batches_tracked", counter.isTensor() ? counter.toTensor() : at::zeros({}, at::kLong)),
       {"eps", c10::FloatType::get(), parameters.eps},
       {"freeze_bn", c10::BoolType::get(), false}};
-  if (!is_cumulative) attributes.push_back({"momentum", c10::FloatType::get(), momentum->toDouble()});
+  if (!is_cumulative)
+    attributes.push_back({"momentum", c10::FloatType::get(), momentum->toScalar().toDouble()});
   attributes.push_back({"training", c10::BoolType::get(), true});
   return instance(std::string(type.name), attributes, batch_norm_source(is_cumulative));
 }
