@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Looks for inputs that tsq does not bear.
-#   scripts/fuzz.sh [MINUTES] [TARGET]   each fuzz target, or one of json, numpy, pickle, archive and program, for MINUTES (1)
+#   scripts/fuzz.sh [MINUTES] [TARGET]   each fuzz target, or one of json, numpy, pickle, archive and program, for MINUTES (1);
+#                                        for less than one the same inputs every time
 #   scripts/fuzz.sh --files [MINUTES]    files with faults, fed to every command of build/release/bin/tsq for MINUTES (5)
 # Exits with 1 where something was found, and says how to repeat it.
 set -euo pipefail
@@ -30,6 +31,7 @@ cmake --build --preset fuzz
 export OMP_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 export ASAN_SYMBOLIZER_PATH=${ASAN_SYMBOLIZER_PATH:-/usr/bin/llvm-symbolizer-16}
 seconds=$(awk -v minutes="$minutes" 'BEGIN { print int(minutes * 60) }')
+seed=$((seconds < 60)) # 0: another one every time
 found=0
 for target in "${targets[@]}"; do
   [[ -n $target ]] || continue
@@ -37,7 +39,7 @@ for target in "${targets[@]}"; do
   crashes=build/fuzz/found/$target
   mkdir -p "$grown" "$crashes" "tests/fuzz/found/$target"
   # -entropic=0: the other schedule costs more than most targets do.
-  if build/fuzz/bin/"fuzz_$target" -entropic=0 -rss_limit_mb=2048 -timeout=10 -max_len=65536 "-max_total_time=$seconds" -print_final_stats=1 \
+  if build/fuzz/bin/"fuzz_$target" -entropic=0 -seed=$seed -rss_limit_mb=2048 -timeout=10 -max_len=65536 "-max_total_time=$seconds" -print_final_stats=1 \
     -verbosity=0 "-artifact_prefix=$crashes/" "$grown" "tests/fuzz/corpus/$target" "tests/fuzz/found/$target" > "$crashes/log" 2>&1; then
     say "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$crashes/log") inputs, nothing found"
   else

@@ -24,4 +24,4 @@ esac
 scripts/setup.sh
 cmake --preset $preset ${Torch_DIR:+"-DTorch_DIR=$Torch_DIR"}
 cmake --build --preset $preset --target $target
-ctest --preset $preset -L "^$label\$" "$@"
+ctest --preset $preset -j2 -L "^$label\$" "$@"
