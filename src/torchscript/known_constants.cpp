@@ -12,64 +12,39 @@ namespace {
 
 using torch::jit::Module;
 
-enum class ConstantKind { Flag, Whole, Number, NumberOrNone, Word, Module };
+struct Kind {
+  const char* words;
+  bool (*is_of)(const c10::IValue& value);
+};
+bool is_number(const c10::IValue& value) { return value.isDouble() || value.isInt(); }
+constexpr Kind kFlag{"a bool", [](const c10::IValue& value) { return value.isBool(); }};
+constexpr Kind kWhole{"an int", [](const c10::IValue& value) { return value.isInt(); }};
+constexpr Kind kNumber{"a float", is_number};
+constexpr Kind kNumberOrNone{"a float",
+                             [](const c10::IValue& value) { return value.isNone() || is_number(value); }};
+constexpr Kind kWord{"a str", [](const c10::IValue& value) { return value.isString(); }};
+constexpr Kind kModule{"a module", [](const c10::IValue& value) { return value.isModule(); }};
 
 /// The names mean the same in all classes of torch.nn that have them.
-constexpr std::array<std::pair<const char*, ConstantKind>, 19> kTypes{
-    {{"activation_relu_or_gelu", ConstantKind::Whole},
-     {"add_zero_attn", ConstantKind::Flag},
-     {"batch_first", ConstantKind::Flag},
-     {"bidirectional", ConstantKind::Flag},
-     {"ceil_mode", ConstantKind::Flag},
-     {"embed_dim", ConstantKind::Whole},
-     {"eps", ConstantKind::NumberOrNone},
-     {"groups", ConstantKind::Whole},
-     {"include_last_offset", ConstantKind::Flag},
-     {"layers", ConstantKind::Module},
-     {"mode", ConstantKind::Word},
-     {"momentum", ConstantKind::NumberOrNone},
-     {"negative_slope", ConstantKind::Number},
-     {"norm_first", ConstantKind::Flag},
-     {"num_heads", ConstantKind::Whole},
-     {"num_layers", ConstantKind::Whole},
-     {"padding_mode", ConstantKind::Word},
-     {"self_attn", ConstantKind::Module},
-     {"use_nested_tensor", ConstantKind::Flag}}};
-
-bool has_kind(const c10::IValue& value, ConstantKind kind) {
-  switch (kind) {
-    case ConstantKind::Flag:
-      return value.isBool();
-    case ConstantKind::Whole:
-      return value.isInt();
-    case ConstantKind::Number:
-      return value.isDouble() || value.isInt();
-    case ConstantKind::NumberOrNone:
-      return value.isNone() || has_kind(value, ConstantKind::Number);
-    case ConstantKind::Word:
-      return value.isString();
-    case ConstantKind::Module:
-      return value.isModule();
-  }
-  return false;
-}
-
-const char* words_for(ConstantKind kind) {
-  switch (kind) {
-    case ConstantKind::Flag:
-      return "a bool";
-    case ConstantKind::Whole:
-      return "an int";
-    case ConstantKind::Number:
-    case ConstantKind::NumberOrNone:
-      return "a float";
-    case ConstantKind::Word:
-      return "a str";
-    case ConstantKind::Module:
-      return "a module";
-  }
-  return "";
-}
+constexpr std::array<std::pair<const char*, Kind>, 19> kTypes{{{"activation_relu_or_gelu", kWhole},
+                                                               {"add_zero_attn", kFlag},
+                                                               {"batch_first", kFlag},
+                                                               {"bidirectional", kFlag},
+                                                               {"ceil_mode", kFlag},
+                                                               {"embed_dim", kWhole},
+                                                               {"eps", kNumberOrNone},
+                                                               {"groups", kWhole},
+                                                               {"include_last_offset", kFlag},
+                                                               {"layers", kModule},
+                                                               {"mode", kWord},
+                                                               {"momentum", kNumberOrNone},
+                                                               {"negative_slope", kNumber},
+                                                               {"norm_first", kFlag},
+                                                               {"num_heads", kWhole},
+                                                               {"num_layers", kWhole},
+                                                               {"padding_mode", kWord},
+                                                               {"self_attn", kModule},
+                                                               {"use_nested_tensor", kFlag}}};
 
 /// "BatchNorm2d"; empty for a class that is not of torch.nn.
 std::string library_class(const Module& module) {
@@ -83,10 +58,10 @@ void check_layer(const std::string& path, const Module& module) {
   for (const auto& [name, kind] : kTypes) {
     if (!module.hasattr(name)) continue;
     const c10::IValue value = module.attr(name);
-    if (has_kind(value, kind)) continue;
+    if (kind.is_of(value)) continue;
     throw Error(ErrorCode::BadModel,
                 fmt::format("'{}' is a value of type {}, and in PyTorch's {} it is {}", name,
-                            value.type()->repr_str(), type, words_for(kind)),
+                            value.type()->repr_str(), type, kind.words),
                 "export the model again", Where{.layer = path, .op = type});
   }
 }
