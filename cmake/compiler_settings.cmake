@@ -15,21 +15,23 @@ if(TSQ_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
+# What a pointer leads to AddressSanitizer sees, and x86 bears any alignment: without these checks, files compile in three quarters of
+# the time.
+set(undefined undefined -fno-sanitize=null,alignment,object-size,vptr)
 if(TSQ_SANITIZE STREQUAL "address")
-  # What a pointer leads to AddressSanitizer sees, and x86 bears any alignment: without these checks, files compile in half the time.
-  set(sanitizers -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr -fno-omit-frame-pointer)
+  set(sanitizers -fsanitize=address,${undefined} -fno-omit-frame-pointer)
 elseif(TSQ_SANITIZE STREQUAL "thread")
   set(sanitizers -fsanitize=thread -fno-omit-frame-pointer)
 elseif(TSQ_SANITIZE)
   message(FATAL_ERROR "TSQ_SANITIZE is '${TSQ_SANITIZE}': set it to address or thread")
 endif()
 if(TSQ_SANITIZE)
-  # In half the time of -O2 and -g; stack traces need no more.
-  list(APPEND sanitizers -O1 -g1)
+  # Most of the tests' time is compilation, which -O0 shortens; stack traces need no more than -g1.
+  list(APPEND sanitizers -O0 -g1)
 endif()
 # The targets themselves link libFuzzer, which brings main.
 if(TSQ_FUZZ)
-  set(sanitizers -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only -O1)
+  set(sanitizers -fsanitize=fuzzer-no-link,address,${undefined} -fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only -O1)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
 add_compile_options(${sanitizers})
