@@ -56,11 +56,36 @@ std::string in_utf8(std::string_view text) {
   return result;
 }
 
+/// Without the place in LibTorch's code: "[enforce fail at inline_container.cc:340] . cause", "condition
+/// INTERNAL ASSERT FAILED at "qualified_name.h":56, please report a bug to PyTorch. cause".
+void drop_place(std::string& text) {
+  constexpr std::string_view kEnforce = "[enforce fail at ";
+  constexpr std::string_view kAssert = "INTERNAL ASSERT FAILED";
+  constexpr std::string_view kRequest = "please report a bug to PyTorch";
+  if (text.starts_with(kEnforce)) text.erase(0, text.find(']') + 1);  // npos + 1 is 0
+  if (text.find(kAssert) == std::string::npos) return;
+  const auto request = text.find(kRequest);
+  text.erase(0, request == std::string::npos ? request : request + kRequest.size());
+}
+
+/// Names in damaged files may be long.
+void shorten(std::string& text) {
+  constexpr std::size_t kLongest = 200;
+  if (text.size() <= kLongest) return;
+  text.resize(kLongest);
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80) text.pop_back();
+  if (static_cast<unsigned char>(text.back()) >= 0x80) text.pop_back();
+  text += "\u2026";
+}
+
 std::string first_line(std::string text) {
-  text.erase(0, std::min(text.size(), text.find_first_not_of(" \n\t")));
-  text.resize(std::min(text.size(), text.find('\n')));
+  constexpr std::string_view kBetween = " \n\t.";
   text = in_utf8(text);
-  while (text.ends_with('.') || text.ends_with(' ')) text.pop_back();
+  drop_place(text);
+  text.erase(0, std::min(text.size(), text.find_first_not_of(kBetween)));
+  text.resize(std::min(text.size(), text.find('\n')));
+  text.resize(text.find_last_not_of(kBetween) + 1);
+  shorten(text);
   return text.empty() ? "no reason given" : text;
 }
 
