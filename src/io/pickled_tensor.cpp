@@ -128,9 +128,12 @@ std::optional<NamedStorage> storage_of(const std::vector<PickledValue>& values, 
   const Parts parts(values, described);
   const PickledValue* key = parts.get(2, PickledKind::Text);
   const std::optional<std::int64_t> dtype = parts.integer(1);
+  const PickledValue* device = parts.get(3, PickledKind::Text);
   const std::optional<std::int64_t> elements = parts.integer(4);
-  if (key == nullptr || !dtype || !elements || parts.get(3, PickledKind::Text) == nullptr)
-    return std::nullopt;
+  if (key == nullptr || !dtype || !elements || device == nullptr) return std::nullopt;
+  // From other devices tensors are loaded to the CPU.
+  if (device->text.starts_with("meta"))
+    throw PickleFault("has a tensor on the device 'meta', which holds no numbers");
   if (*dtype < 0 || *dtype >= kKnownDTypes) throw PickleFault("has a storage of a dtype that does not exist");
   const auto number = static_cast<std::int8_t>(*dtype);
   const std::int64_t bytes = product(*elements, static_cast<std::int64_t>(item_size(number)));

@@ -61,8 +61,16 @@ Ran ran(const ReportedModel& model, bool is_float, const Sample& sample, std::si
     }
   }
   const Module* unfrozen = result.unfrozen ? &*result.unfrozen : nullptr;
-  result.profile = bench::profile(result.module, model.engine, sample, rounds, unfrozen);
-  result.operators = report::operators_of_run(result.module, model.engine, sample, unfrozen);
+  try {
+    result.profile = bench::profile(result.module, model.engine, sample, rounds, unfrozen);
+    result.operators = report::operators_of_run(result.module, model.engine, sample, unfrozen);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    throw Error(ErrorCode::BadData,
+                fmt::format("model '{}' cannot run on the first sample: {}", model.name, reason_of(error)));
+  }
   return result;
 }
 

@@ -1,5 +1,6 @@
 // tsq report: what the page is given. The page itself is tested in a browser.
 #include <gmock/gmock.h>
+#include <torch/script.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,16 @@ TEST_F(Report, AMissingFileLeavesTheOldPage) {
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_THAT(outcome.err, HasSubstr("none.pt"));
   EXPECT_EQ(read_file(path("report.html")), "old");
+}
+
+TEST_F(Report, AModelThatRaisesIsOneSentence) {
+  torch::jit::Module module("Raises");
+  module.define("def forward(self, x):\n  assert x.dim() == 7\n  return x\n");
+  module.save(path("raises.pt"));
+  const Outcome outcome = tsq({"report", path("raises.pt"), path("out.pt"), "--data", path("data.pt"),
+                               "--output", path("report.html")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot run on the first sample: AssertionError"));
 }
 
 }  // namespace

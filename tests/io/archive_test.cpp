@@ -64,6 +64,13 @@ TEST_F(Archives, APickleIsFollowedFirst) {
               HasSubstr("is cut short"));
 }
 
+TEST_F(Archives, ATensorHoldsNumbers) {
+  EXPECT_THAT(refusal([](Records& records) {
+                replace(records.at("data.pkl"), "X\x03\0\0\0cpu"s, "X\x04\0\0\0meta"s);
+              }),
+              HasSubstr("'data.pkl' has a tensor on the device 'meta', which holds no numbers"));
+}
+
 TEST_F(Archives, AnAttributeHasTheTypeThatItsClassDeclares) {
   EXPECT_THAT(refusal([](Records& records) { replace(records.at("data.pkl"), "K\x05", "\x88"); }),
               HasSubstr("its attribute 'k' is a value of type bool, and its code declares int"));
