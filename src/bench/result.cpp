@@ -5,6 +5,7 @@
 #include <tsq/quantize.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/json_reason.h"
@@ -95,9 +96,37 @@ Measured measured_from(const json& value) {
                     .rounds = value.at("rounds")};
   if (const json& peak = value.at("peak_memory_bytes"); !peak.is_null())
     measured.peak_memory = peak.get<uint64_t>();
-  if (measured.rounds.empty() || std::ranges::any_of(measured.rounds, &std::vector<double>::empty))
-    throw std::invalid_argument("an entry without rounds");
   return measured;
+}
+
+bool are_times(const Launches& launches) {
+  return !launches.empty() && std::ranges::none_of(launches, &std::vector<double>::empty) &&
+         std::ranges::all_of(launches, [](const std::vector<double>& launch) {
+           return std::ranges::all_of(launch,
+                                      [](double seconds) { return seconds > 0 && std::isfinite(seconds); });
+         });
+}
+
+bool are_of_one_shape(const Launches& a, const Launches& b) {
+  return std::ranges::equal(a, b, {}, &std::vector<double>::size, &std::vector<double>::size);
+}
+
+/// Why a result that was read cannot be compared with; empty where it can.
+std::string fault_of(const Result& result) {
+  const std::vector<Entry> entries = entries_in(result);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Measured& measured = result.entries[i];
+    if (!(measured.rows > 0) || !are_times(measured.rounds))
+      return fmt::format("models[{}] has no rows, or no times of its rounds", i);
+    if (!are_of_one_shape(measured.rounds, result.entries[baseline_of(entries, i)].rounds))
+      return fmt::format("models[{}] has other rounds than the model that it is compared with", i);
+  }
+  return {};
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Error(ErrorCode::BadData, fmt::format("'{}' is no result of 'tsq bench': {}", path, why),
+              "give a file that --output or --json made");
 }
 
 std::string in_csv(const std::string& text) {
@@ -191,11 +220,10 @@ Result result_from(const json& value, const std::string& path) {
     result.machine.allowed = machine.at("allowed");
     result.threads = value.at("threads");
     result.together = value.at("together");
+    if (const std::string fault = fault_of(result); !fault.empty()) refuse(path, fault);
     return result;
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::BadData,
-                fmt::format("'{}' is no result of 'tsq bench': {}", path, json_reason(error)),
-                "give a file that --output or --json made");
+    refuse(path, json_reason(error));
   }
 }
 

@@ -4,7 +4,9 @@
 #include <tsq/bench/result.h>
 #include <tsq/error.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace tsq::bench {
 namespace {
@@ -52,6 +54,30 @@ TEST(Results, AFileOfSomethingElseIsRefusedByName) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("'old.json' is no result of 'tsq bench'"));
   }
+}
+
+/// What reading a result says after `change` has changed its models.
+std::string refusal_of(const std::function<void(nlohmann::json&)>& change) {
+  nlohmann::json result = to_json(result_of({measured("float.pt", 0.010), measured("int8.pt", 0.005)}));
+  change(result["models"]);
+  try {
+    result_from(result, "old.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Results, TimesThatAreNoneAreRefused) {
+  using nlohmann::json;
+  EXPECT_EQ(refusal_of([](json&) {}), "");
+  for (const json& rounds : {json::array(), json{json::array()}, json{{0.1, 0.0}}, json{{-1.0}}}) {
+    EXPECT_THAT(refusal_of([&](json& models) { models[1]["rounds"] = rounds; }),
+                HasSubstr("models[1] has no rows, or no times of its rounds"));
+  }
+  EXPECT_THAT(refusal_of([](json& models) { models[0]["rows"] = 0; }), HasSubstr("models[0] has no rows"));
+  EXPECT_THAT(refusal_of([](json& models) { models[0]["rounds"].erase(0); }),
+              HasSubstr("models[1] has other rounds than the model that it is compared with"));
 }
 
 TEST(Results, CsvHasALineForEachModel) {
