@@ -438,6 +438,16 @@ TEST_F(Faults, UnknownKeyInMapping) {
   expect_bad_json("--qconfig", R"({"object_typ": []})", {"bad.json", "object_typ", "object_type"});
 }
 
+TEST_F(Faults, ALongNameDoesNotMakeALongSentence) {
+  write_file(path("bad.json"), "{\"" + std::string(2000, 'a') + "\": null}");
+  std::vector<std::string> arguments = quantize_arguments();
+  arguments.insert(arguments.end(), {"--qconfig", path("bad.json")});
+  const Outcome outcome = tsq(arguments);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("aaaa … aaaa"));
+  EXPECT_LT(outcome.err.size(), 600U);
+}
+
 TEST_F(Faults, UnknownObserver) {
   expect_bad_json(
       "--qconfig",

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <string_view>
 
 namespace tsq::cli {
 namespace {
@@ -20,6 +21,18 @@ Error not_written(int number) {
                                                : std::strerror(number);
   return Error(ErrorCode::BadOutput, fmt::format("standard output cannot be written: {}", reason),
                number == EBADF ? "send it to a file" : "send it to a file where there is room for it");
+}
+
+bool is_inside_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80; }
+
+/// A text of more than `longest` bytes as `kept` of them, the last ones among them.
+std::string without_middle(std::string_view text, std::size_t longest, std::size_t kept) {
+  if (text.size() <= longest) return std::string(text);
+  std::size_t begin = kept - kept / 5;
+  std::size_t end = text.size() - kept / 5;
+  while (is_inside_letter(text[begin])) --begin;
+  while (end < text.size() && is_inside_letter(text[end])) ++end;
+  return fmt::format("{} … {}", text.substr(0, begin), text.substr(end));
 }
 
 bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f; }
@@ -36,17 +49,15 @@ void open_standard_streams() {
 
 std::string as_line(std::string text) {
   constexpr std::size_t kLongest = 1000;
-  constexpr std::size_t kEnd = 200;
+  constexpr std::size_t kLongestWord = 255;  // of a file's name
   std::ranges::replace_if(text, is_control, ' ');
-  if (text.size() <= kLongest) return text;
-  const auto is_inside_letter = [&](std::size_t at) {
-    return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80;
-  };
-  std::size_t begin = kLongest - kEnd;
-  std::size_t end = text.size() - kEnd;
-  while (is_inside_letter(begin)) --begin;
-  while (end < text.size() && is_inside_letter(end)) ++end;
-  return text.substr(0, begin) + " … " + text.substr(end);
+  std::string line;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" /", begin), text.size() - 1) + 1;
+    line += without_middle(std::string_view(text).substr(begin, end - begin), kLongestWord, 100);
+    begin = end;
+  }
+  return without_middle(line, kLongest, kLongest);
 }
 
 void print_note(const std::string& note) { std::cerr << fmt::format("tsq: note: {}\n", as_line(note)); }

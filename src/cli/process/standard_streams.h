@@ -8,8 +8,8 @@ namespace tsq::cli {
 /// gets what is printed. Standard output still refuses what is written to it.
 void open_standard_streams();
 
-/// One line that a terminal shows as it is, of at most 1000 bytes: what a file is called, or has in it, may
-/// be anything.
+/// One line that a terminal shows as it is, of at most 1000 bytes, of words that are no longer than a file's
+/// name: what a file has in it may be anything.
 std::string as_line(std::string text);
 
 /// Writes "tsq: note: …" to standard error.
