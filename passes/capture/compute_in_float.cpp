@@ -6,6 +6,7 @@
 #include "ir/analysis.h"
 #include "ir/cast.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "passes/capture/dtypes/cast_boundary.h"
 #include "passes/capture/dtypes/dtype_origins.h"
 #include "passes/capture/dtypes/float_tensors.h"
@@ -68,7 +69,7 @@ void compute_graph_in_float(ir::Model& model, ir::Graph& graph, const Dtypes& re
                             FloatTensors& tensors) {
   const GraphInFloat in_float{
       .replaced = replaced, .origins = dtype_origins(model, graph), .writes_tensors = writes_tensors(graph)};
-  for (Node* node : ir::nodes_in_order(graph)) {
+  for (Node* node : ir::LiveNodes(graph)) {
     forget_dtypes(node);
     replace_constant(node, tensors);
     replace_dtype(in_float, node);

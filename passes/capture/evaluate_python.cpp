@@ -12,6 +12,7 @@
 
 #include "ir/analysis.h"
 #include "ir/known_containers.h"
+#include "ir/live_nodes.h"
 
 namespace tsq::passes {
 namespace {
@@ -39,9 +40,12 @@ void evaluate_python(std::shared_ptr<ir::Graph> graph) {
   fold_conditions(graph);
   if (torch::jit::UnrollConstantLoops(graph)) fold_conditions(graph);
   torch::jit::EliminateDeadCode(graph->block());
-  for (ir::Node* node : ir::nodes_in_order(*graph)) {
-    if (node->kind() == c10::prim::ListConstruct) ir::replace_grown_list(*graph, node);
-    if (node->kind() == c10::prim::DictConstruct) ir::replace_filled_dict(*graph, node);
+  for (ir::Node* node : ir::LiveNodes(*graph)) {
+    if (node->kind() == c10::prim::ListConstruct) {
+      ir::replace_grown_list(*graph, node);
+    } else if (node->kind() == c10::prim::DictConstruct) {
+      ir::replace_filled_dict(*graph, node);
+    }
   }
   if (reads_containers(*graph)) {
     torch::jit::PeepholeOptimizeListIdioms(graph, /*refine_list_len=*/false);

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/methods.h"
 #include "passes/capture/leaf_modules.h"
 #include "passes/capture/module_values.h"
@@ -85,7 +85,7 @@ Module in_its_mode(const CaptureSource& source, const Module& module) {
 void make_module_calls(Capturing& state) {
   ir::Graph& graph = *state.model.graph;
   forget_module_values(state, graph);
-  for (Node* node : ir::nodes_in_order(graph)) {
+  for (Node* node : ir::LiveNodes(graph)) {
     if (node->kind() != c10::prim::CallMethod || !is_forward(node->s(c10::attr::name))) continue;
     const auto module = module_of(state, node->input(0));
     if (!module) continue;

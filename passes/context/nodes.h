@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ir/analysis.h"
+#include "ir/live_nodes.h"
 #include "passes/context/pass_context.h"
 
 /// What passes of several rooms do with nodes.
@@ -14,10 +14,12 @@ bool change_each(Elements&& elements, const Change& change) {
   return has_changed;
 }
 
-/// The same with every node, in the order of the graph.
+/// The same with every node that is still there when its turn comes, in the order of the graph.
 template <typename Change>
 bool change_nodes(Model& model, const Change& change) {
-  return change_each(ir::nodes_in_order(*model.graph), change);
+  bool has_changed = false;
+  for (Node* node : ir::LiveNodes(*model.graph)) has_changed |= change(node);
+  return has_changed;
 }
 
 /// Calls `change` with the nodes that `is_wanted` chooses, each once those before it have been changed.

@@ -12,6 +12,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/fx_names.h"
+#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "observers/observer_module.h"
 #include "passes/context/custom_lstm.h"
@@ -198,7 +199,7 @@ bool return_quantized(Model& model, const std::vector<int>& indexes) {
 
 bool convert(Model& model, const PassContext& context) {
   bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  for (Node* node : ir::LiveNodes(*model.graph)) {
     if (ir::is_observer(node)) {
       replace_observer(model, node, context.target);
       has_changed = true;

@@ -14,6 +14,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
@@ -358,7 +359,7 @@ bool cut_programs(Model& model, const PassContext&) {
   write_known_dtypes(model);
   write_attributes_late(model);
   write_sizes_of_images(model);
-  for (Node* node : ir::nodes_in_order(*model.graph)) unpack_states(model, node);
+  for (Node* node : ir::LiveNodes(*model.graph)) unpack_states(model, node);
   read_shapes_early(model);
   ir::eliminate_dead_code(*model.graph);  // a program would return what it reads
   const bool has_changed = cut_block(model, model.graph->block(), cache);

@@ -10,6 +10,7 @@
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/weight_packing.h"
 #include "torchscript/modules/tied_table.h"
@@ -69,7 +70,7 @@ bool hold_tied_tables_once(Model& model, const PassContext& /*context*/) {
   if (tables.empty()) return false;
   bool has_changed = false;
   const c10::TypePtr type = kernels::packed_type(kPrepack);
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  for (Node* node : ir::LiveNodes(*model.graph)) {
     if (node->kind() != c10::prim::GetAttr || *node->output()->type() != *type) continue;
     const auto parts = kernels::unpacked(model, node->output(), "quantized::linear_unpack");
     if (!parts || parts->weight.scalar_type() != c10::ScalarType::QInt8) continue;

@@ -10,8 +10,8 @@
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/layer_kind.h"
 #include "backends/kernels/packed.h"
-#include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
 #include "passes/lower/kernel_lowering.h"
@@ -30,7 +30,7 @@ class DynamicLowering : public KernelLowering {
   using KernelLowering::KernelLowering;
 
   void run() {
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (node->inputs().empty() || ir::stays_float(model_, node)) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);

@@ -24,6 +24,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "operators/clamp_bounds.h"
 #include "operators/functional_weighted.h"
@@ -55,7 +56,7 @@ class FloatOutputLowering : public KernelLowering {
   using KernelLowering::KernelLowering;
 
   void run() {
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (node->inputs().empty() || !reads_quantized(node) || ir::stays_float(model_, node)) continue;
       if (is_quantized_after(node) && ir::placement_of(model_, node) != Placement::Int8FloatOut) continue;
       if (ir::is_module_call(node)) {
@@ -253,7 +254,7 @@ class FloatOutputLowering : public KernelLowering {
 
   /// For float readers of pointwise kernels, which return channels-last tensors as all convolutions in int8.
   void read_any_layout() {
-    for (Node* view : ir::nodes_in_order(*model_.graph)) {
+    for (Node* view : ir::LiveNodes(*model_.graph)) {
       if (view->kind() == c10::aten::view) ir::reshape_for_view(model_, view);
     }
   }

@@ -12,6 +12,7 @@
 #include "backends/kernels/fault_conditions.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "operators/dynamic_input.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
@@ -30,7 +31,7 @@ class RecurrentLowering {
 
   bool run() {
     bool has_changed = false;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (!ir::is_module_call(node) || ir::stays_float(model_, node)) continue;
       if (!torchscript::is_recurrent(ir::call_of(model_, node).type) || !is_dynamic(node)) continue;
       lower(node);

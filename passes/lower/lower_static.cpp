@@ -16,6 +16,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
@@ -67,7 +68,7 @@ class StaticLowering : public KernelLowering {
 
   /// Offers each quantize node with what it quantizes. Graph order.
   void lower_each(Rule rule) {
-    for (Node* q : ir::nodes_in_order(*model_.graph)) {
+    for (Node* q : ir::LiveNodes(*model_.graph)) {
       if (q->kind() != kQuantize) continue;
       Node* producer = q->input(0)->node();
       if (!may_have_kernel(model_, producer) || (this->*rule)(q, nullptr, producer)) continue;
@@ -245,7 +246,7 @@ class StaticLowering : public KernelLowering {
 
   /// Sizes are the same before dequantize.
   void read_shapes_of_quantized() {
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       const bool asks_shape = operators::has(operators::traits_of(node), operators::ReadsShapeOnly);
       if (!asks_shape || !is_dequantize(node->input(0))) continue;
       node->replaceInput(0, node->input(0)->node()->input(0));

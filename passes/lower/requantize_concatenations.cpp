@@ -6,6 +6,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
@@ -36,7 +37,7 @@ void use_kernel(Model& model, Node* concatenation, Node* quantize) {
 
 bool requantize_concatenations(Model& model, const PassContext& /*context*/) {
   bool has_changed = false;
-  for (Node* quantize : ir::nodes_in_order(*model.graph)) {
+  for (Node* quantize : ir::LiveNodes(*model.graph)) {
     if (quantize->kind() != kQuantize) continue;
     Node* concatenation = quantize->input(0)->node();
     const bool is_plain = concatenation->kind() == c10::aten::cat && !ir::stays_float(model, concatenation) &&

@@ -12,6 +12,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "operators/clamp_bounds.h"
 #include "operators/traits.h"
@@ -114,7 +115,7 @@ bool saturate(Model& model, Node* quantize) {
 
 bool saturate_clamps(Model& model, const PassContext& /*context*/) {
   bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  for (Node* node : ir::LiveNodes(*model.graph)) {
     if (node->kind() == kQuantize && saturate(model, node)) has_changed = true;
   }
   return has_changed;

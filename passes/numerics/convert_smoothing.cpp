@@ -14,6 +14,7 @@
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "match/channel_scaling.h"
 #include "match/smoothable.h"
 #include "observers/observer_module.h"
@@ -51,7 +52,7 @@ class ConvertSmoothing {
 
   bool run() {
     std::vector<Group> groups;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (ir::is_observer(node) &&
           ir::observer_of(model_, node).spec.observer == observer_classes::kInputEqualization)
         groups.push_back(take_group(node));

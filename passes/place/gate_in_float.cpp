@@ -8,6 +8,7 @@
 #include "backends/kernels/costs.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "operators/images/whole_average.h"
 #include "passes/place/gates.h"
 #include "passes/place/layer_in_float.h"
@@ -34,7 +35,7 @@ class Gates {
   /// Whether it found any.
   bool run() {
     bool has_changed = false;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       const auto gate = gate_of(model_, node);
       if (!gate) continue;
       const bool is_small_gate =

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "ir/analysis.h"
+#include "ir/live_nodes.h"
 #include "operators/traits.h"
 #include "passes/context/nodes.h"
 #include "passes/place/passes.h"
@@ -29,7 +30,7 @@ class Joining {
   Joining(Model& model, const PassContext& context) : model_(model), context_(context) {}
 
   bool run() {
-    for (Node* node : ir::nodes_in_order(*model_.graph)) join(node);
+    for (Node* node : ir::LiveNodes(*model_.graph)) join(node);
     return has_changed_;
   }
 

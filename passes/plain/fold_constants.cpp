@@ -16,6 +16,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "operators/constant_expressions.h"
 #include "operators/folded_constants.h"
 #include "passes/context/nodes.h"
@@ -118,7 +119,7 @@ class ConstantFolding {
   /// `x is x`, also where x is what several branches return twice.
   bool know_same_values() {
     bool changed = false;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (node->kind() == c10::prim::If) changed |= give_once(node);
       if (node->kind() != c10::aten::__is__ || node->input(0) != node->input(1) || !node->hasUses()) continue;
       node->output()->replaceAllUsesWith(ir::constant_before(node, true));
@@ -147,7 +148,7 @@ class ConstantFolding {
 
   bool choose_branches() {
     const operators::ConstantExpressions constants(model_);
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (node->kind() != c10::prim::If) continue;
       const auto condition = constants.value_of(node->input(0));
       if (!condition || !condition->isBool()) continue;
@@ -160,7 +161,7 @@ class ConstantFolding {
   bool fold_values() {
     const operators::ConstantExpressions constants(model_);
     bool changed = false;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (node->kind() == c10::prim::Constant || node->kind() == c10::prim::GetAttr) continue;
       for (Value* value : node->outputs())
         changed |= is_read_by_others(constants, value) && fold(constants, value);

@@ -16,6 +16,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
 #include "passes/context/nodes.h"
@@ -144,7 +145,7 @@ class EmbeddingLifting {
 
   bool run() {
     bool changed = false;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (ir::is_module_call(node)) {
         changed |= find_table(model_, node);
       } else if (const std::string_view function = function_of(model_, node); !function.empty()) {

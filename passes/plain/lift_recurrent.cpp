@@ -22,6 +22,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
 #include "operators/cell_patterns.h"
@@ -71,13 +72,13 @@ class RecurrentLifting {
 
   bool run() {
     bool changed = false;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (ir::is_module_call(node) && torchscript::is_recurrent(ir::call_of(model_, node).type))
         changed |= open(node);
     }
     changed |= operators::restore_cells(*model_.graph,
                                         [](const Node* node) { return ir::origin_of(node).in_module; });
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (const auto* row = row_of(node)) changed |= lift(node, symbol(row->second));
     }
     return ir::eliminate_dead_code(*model_.graph) || changed;
@@ -114,7 +115,7 @@ class RecurrentLifting {
   /// What a module's graph reads of its module becomes further inputs; their values in the flat graph.
   std::vector<Value*> attributes_as_inputs(ir::Graph& body, const ir::ModuleCall& call) {
     std::vector<Value*> values;
-    for (Node* node : ir::nodes_in_order(body)) {
+    for (Node* node : ir::LiveNodes(body)) {
       if (node->kind() != c10::prim::GetAttr || node->input(0) != body.inputs().at(0)) continue;
       const std::string& name = node->s(c10::attr::name);
       values.push_back(ir::insert_attribute(model_, fmt::format("{}_{}", call.path, name),

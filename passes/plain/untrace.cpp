@@ -21,6 +21,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/origin.h"
 #include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
@@ -212,7 +213,7 @@ bool restore(Model& model, Node* node) {
 bool untrace(Model& model, const PassContext& /*context*/) {
   bool changed = false;
   std::vector<Node*> products;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  for (Node* node : ir::LiveNodes(*model.graph)) {
     if (node->kind() == c10::aten::matmul) products.push_back(node);
     changed |= restore(model, node);
   }

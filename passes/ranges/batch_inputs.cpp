@@ -11,8 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "observers/observed_ranks.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
@@ -37,7 +37,7 @@ class BatchInputs {
 
   /// Whether the model was changed.
   bool run() {
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (!ir::is_observer(node) && !done_.contains(node) && node->outputs().size() == 1) visit(node);
     }
     for (Node* node : std::views::reverse(replaced_)) {

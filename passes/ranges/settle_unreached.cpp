@@ -15,6 +15,7 @@
 #include "backends/kernels/target.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/methods.h"
 #include "ir/reasons.h"
 #include "observers/observer_module.h"
@@ -51,7 +52,7 @@ enum class Settling {
 class Unreached {
  public:
   Unreached(Model& model, const kernels::Target& target, Settling where)
-      : model_(model), target_(target), where_(where), nodes_(ir::nodes_in_order(*model.graph)) {
+      : model_(model), target_(target), where_(where), nodes_(*model.graph) {
     for (Node* node : nodes_) {
       if (ir::is_observer(node) && needs_data(node)) places_[ir::observer_index(node)].push_back(node);
     }
@@ -293,7 +294,7 @@ class Unreached {
   Model& model_;
   const kernels::Target& target_;
   Settling where_;
-  std::vector<Node*> nodes_;
+  ir::LiveNodes nodes_;
   std::map<std::size_t, std::vector<Node*>> places_;  ///< the nodes of each observer that needs data
   std::vector<const Block*> blocks_;                  ///< that no sample entered
   std::set<const Node*> unrounded_;                   ///< observers whose range is another branch's

@@ -4,6 +4,7 @@
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/channel_statistics.h"
+#include "ir/live_nodes.h"
 #include "match/channel_scaling.h"
 #include "observers/observer_module.h"
 #include "passes/context/nodes.h"
@@ -58,7 +59,7 @@ void take_inputs(Model& model, const Node* channel_observer, const Module& found
 bool take_channel_statistics(Model& model, const PassContext& /*context*/) {
   std::vector<Node*> channel_observers;
   PooledObservers inputs;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  for (Node* node : ir::LiveNodes(*model.graph)) {
     if (!is_channel_observer(model, node)) continue;
     channel_observers.push_back(node);
     const Module& found = ir::observer_of(model, node).module.value();

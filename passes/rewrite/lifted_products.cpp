@@ -10,6 +10,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "match/dtype_check.h"
 #include "match/qconfig_lookup.h"
 #include "passes/rewrite/constant_factors.h"
@@ -93,10 +94,10 @@ bool put_layers_for_products(Model& model, const QConfigMapping& mapping) {
   const ConstantFactors factors(model);
   bool changed = false;
   if (model.any_spelling) {
-    for (Node* node : ir::nodes_in_order(*model.graph)) changed |= open_chain(model, factors, node);
+    for (Node* node : ir::LiveNodes(*model.graph)) changed |= open_chain(model, factors, node);
   }
   std::vector<LiftedProduct> lifted;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  for (Node* node : ir::LiveNodes(*model.graph)) {
     if (const auto product = product_at(factors, node))
       lifted.push_back(put_layer(model, node, *product, path_of(model, *product, lifted.size())));
   }

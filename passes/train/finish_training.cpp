@@ -13,6 +13,7 @@
 #include "backends/kernels/layer_kind.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "observers/fake_quantize.h"
 #include "observers/observer_module.h"
 #include "operators/constant_expressions.h"
@@ -50,7 +51,7 @@ void fold_condition(std::shared_ptr<torch::jit::Graph>& graph, Node* node) {
 
 /// Takes a branch of the first `if` whose condition is known. False where there is none.
 bool choose_branch(std::shared_ptr<torch::jit::Graph>& graph) {
-  for (Node* node : ir::nodes_in_order(*graph)) {
+  for (Node* node : ir::LiveNodes(*graph)) {
     fold_condition(graph, node);
     if (node->kind() != c10::prim::If) continue;
     const auto condition = torch::jit::constant_as<bool>(node->input(0));
@@ -63,7 +64,7 @@ bool choose_branch(std::shared_ptr<torch::jit::Graph>& graph) {
 
 void set_eval_mode(std::shared_ptr<torch::jit::Graph>& graph, const ir::UserSlots& slots) {
   bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*graph)) {
+  for (Node* node : ir::LiveNodes(*graph)) {
     if (node->kind() != c10::prim::GetAttr) continue;
     const auto slot = slots.find(node->s(c10::attr::name));
     if (slot == slots.end() || slot->second.name != "training") continue;

@@ -13,6 +13,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/images/whole_average.h"
@@ -135,7 +136,7 @@ void use_average_pool_of_signals(Model& model, Node* mean) {
 
 bool pool_averages(Model& model, const PassContext& /*context*/) {
   bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  for (Node* node : ir::LiveNodes(*model.graph)) {
     if (is_mean_of_signals(model, node)) {
       use_average_pool_of_signals(model, node);
     } else if (operators::is_whole_image_average(model, node) &&

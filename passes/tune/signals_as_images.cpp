@@ -10,6 +10,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "operators/traits.h"
 #include "passes/tune/passes.h"
@@ -52,7 +53,7 @@ class SignalsAsImages {
   explicit SignalsAsImages(Model& model) : model_(model) {}
 
   bool run() {
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (const Kernel* kernel = kernel_of(node->kind().toQualString())) {
         convolve(node, *kernel);
       } else if (const std::size_t tensors = tensors_of(node); tensors > 0 && reads_images(node, tensors)) {

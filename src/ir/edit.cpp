@@ -14,6 +14,7 @@
 
 #include "base/attribute_name.h"
 #include "ir/analysis.h"
+#include "ir/live_nodes.h"
 
 namespace tsq::ir {
 
@@ -188,7 +189,7 @@ Graph& body_of(torch::jit::GraphFunction* function, Bodies& bodies) {
 }
 
 void inline_calls(Graph& graph, Bodies& bodies) {
-  for (Node* node : nodes_in_order(graph)) {
+  for (Node* node : LiveNodes(graph)) {
     torch::jit::GraphFunction* function = torch::jit::tryToGraphFunction(node);
     if (function == nullptr) continue;
     Graph& body = body_of(function, bodies);

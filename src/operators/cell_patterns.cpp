@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 
 namespace tsq::operators {
 namespace {
@@ -176,7 +176,7 @@ bool ends_a_cell(const Node* node) {
 
 bool restore_cells(Graph& graph, const std::function<bool(const Node*)>& is_of_cell) {
   const auto restore_one = [&] {
-    for (Node* node : ir::nodes_in_order(graph)) {
+    for (Node* node : ir::LiveNodes(graph)) {
       if (!ends_a_cell(node)) continue;
       Node* cell = CellMatcher(node->output()).lstm();
       if (cell == nullptr) cell = CellMatcher(node->output()).gru();

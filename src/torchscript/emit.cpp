@@ -18,6 +18,7 @@
 #include "ir/define_method.h"
 #include "ir/edit.h"
 #include "ir/fx_names.h"
+#include "ir/live_nodes.h"
 #include "ir/methods.h"
 #include "ir/own_classes.h"
 #include "ir/quantize_operators.h"
@@ -58,7 +59,7 @@ class Emitter {
 
   Module run() {
     join_methods(model_);
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+    for (Node* node : ir::LiveNodes(*model_.graph)) {
       if (ir::is_module_call(node)) {
         expand(node);
       } else if (ir::is_observer(node)) {
@@ -285,7 +286,7 @@ class Emitter {
   /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
   static void inline_calls(std::shared_ptr<Graph> graph) {
     ir::inline_calls(*graph);
-    for (Node* node : ir::nodes_in_order(*graph)) {
+    for (Node* node : ir::LiveNodes(*graph)) {
       if (node->kind() != c10::prim::GetAttr || node->s(c10::attr::name) != "training") continue;
       const torch::jit::WithInsertPoint guard(node);
       node->output()->replaceAllUsesWith(graph->insertConstant(false));
@@ -334,7 +335,7 @@ class Emitter {
 
   void call_layers_in(Graph& graph) {
     hung_.rewrite(graph);
-    for (Node* node : ir::nodes_in_order(graph)) {
+    for (Node* node : ir::LiveNodes(graph)) {
       if (!node->hasAttribute(kLayer)) continue;
       node->replaceInput(0, hung_.module_value(graph, layers_.at(node->i(kLayer)).path));
       node->removeAttribute(kLayer);

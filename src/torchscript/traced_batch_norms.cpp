@@ -8,6 +8,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -119,7 +120,7 @@ void call_batch_norms_alike(const Module& model) {
   if (passing.empty()) return;
   for (const Module& module : model.modules()) {
     for (const torch::jit::Method& method : module.get_methods()) {
-      for (Node* node : ir::nodes_in_order(*code_of(method))) {
+      for (Node* node : ir::LiveNodes(*code_of(method))) {
         if (node->kind() != c10::prim::CallMethod) continue;
         const auto found = passing.find(node->input(0)->type().get());
         if (found != passing.end()) call_forward(node, found->second.at(node->s(c10::attr::name)));

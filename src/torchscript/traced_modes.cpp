@@ -8,6 +8,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 #include "operators/arguments.h"
 #include "torchscript/traced_batch_norms.h"
 
@@ -92,7 +93,7 @@ bool counts_batches(const Node* node) {
 }
 
 void remove_counting(Graph& graph) {
-  for (Node* node : ir::nodes_in_order(graph)) {
+  for (Node* node : ir::LiveNodes(graph)) {
     if (!counts_batches(node)) continue;
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();
@@ -126,7 +127,7 @@ void drop_in_training(Graph& graph, Node* node, std::size_t share) {
 void follow_mode(const Module& module, Graph& graph) {
   const bool has_counter = module.hasattr(kCounter) && module.attr(kCounter).isTensor();
   if (has_counter) remove_counting(graph);
-  for (Node* node : ir::nodes_in_order(graph)) {
+  for (Node* node : ir::LiveNodes(graph)) {
     if (const auto share = constant_dropout(node)) drop_in_training(graph, node, *share);
     const auto index = constant_mode(node);
     if (!index) continue;

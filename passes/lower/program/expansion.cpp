@@ -11,6 +11,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "ir/live_nodes.h"
 
 namespace tsq::passes {
 namespace {
@@ -41,7 +42,7 @@ bool only_asserts(const Node* node) {
 
 /// What torch.nn asserts of shapes, the operators that follow check as well.
 void drop_assertions(Graph& graph) {
-  for (Node* node : ir::nodes_in_order(graph)) {
+  for (Node* node : ir::LiveNodes(graph)) {
     if (only_asserts(node)) node->destroy();
   }
   torch::jit::EliminateDeadCode(graph.block());
