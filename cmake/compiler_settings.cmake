@@ -34,6 +34,10 @@ if(TSQ_FUZZ)
   set(sanitizers -fsanitize=fuzzer-no-link,address,${undefined} -fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only -O1)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
+if(TSQ_SANITIZE OR TSQ_FUZZ)
+  # As LibTorch was compiled: its headers lay classes out by it.
+  add_compile_definitions(NDEBUG)
+endif()
 add_compile_options(${sanitizers})
 add_link_options(${sanitizers})
 

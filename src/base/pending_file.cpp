@@ -54,7 +54,7 @@ void PendingFile::commit() {
 
 std::streamsize PendingFile::xsputn(const char* bytes, std::streamsize count) {
   const auto size = static_cast<std::size_t>(count);
-  if (error_ == 0 && std::fwrite(bytes, 1, size, file_) != size) fail();
+  if (error_ == 0 && size > 0 && std::fwrite(bytes, 1, size, file_) != size) fail();
   return count;
 }
 

@@ -99,10 +99,11 @@ std::vector<test::Tensor> run(LoadedProgram& program, const fuzz::Call& call) {
   return outputs;
 }
 
-/// Whether small errors, or what a kernel makes of NaN, may grow to any size: by a function that is not
-/// defined everywhere, or steep, of what was computed, or before more is.
+/// Whether small errors, or what a kernel makes of NaN and infinity, may grow to any size: by a function that
+/// is not defined everywhere, or steep, of what was computed, or before more is.
 bool has_no_bound(const Operation& operation, const Value& output) {
-  constexpr std::array kPartial{PostOpKind::Log, PostOpKind::Sqrt, PostOpKind::Rsqrt, PostOpKind::Pow};
+  constexpr std::array kPartial{PostOpKind::Exp, PostOpKind::Log, PostOpKind::Sqrt, PostOpKind::Rsqrt,
+                                PostOpKind::Pow};
   const auto& post_ops = operation.post_ops;
   if (operation.kind == Kind::Div) return is_int8(output.dtype) || !post_ops.empty();
   if (operation.kind == Kind::Activation && post_ops.size() == 1 && !is_int8(output.dtype)) return false;
