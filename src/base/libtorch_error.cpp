@@ -20,6 +20,9 @@ constexpr std::array<std::string_view, 5> kOutOfMemory{"can't allocate memory", 
                                                        "Cannot allocate memory", "not enough memory",
                                                        "Storage size calculation overflowed"};
 
+constexpr std::string_view kBetweenWords = " \n\t.";
+constexpr std::string_view kAssertion = " INTERNAL ASSERT FAILED";
+
 /// After a traceback stands "RuntimeError: cause", at the beginning of a line: the last such line counts,
 /// tracebacks may be nested.
 std::string cause_of(const std::string& text) {
@@ -57,15 +60,23 @@ std::string in_utf8(std::string_view text) {
 }
 
 /// Without the place in LibTorch's code: "[enforce fail at inline_container.cc:340] . cause", "condition
-/// INTERNAL ASSERT FAILED at "qualified_name.h":56, please report a bug to PyTorch. cause".
+/// INTERNAL ASSERT FAILED at "qualified_name.h":56, please report a bug to PyTorch. cause". Where no cause is
+/// given, the condition.
 void drop_place(std::string& text) {
   constexpr std::string_view kEnforce = "[enforce fail at ";
-  constexpr std::string_view kAssert = "INTERNAL ASSERT FAILED";
   constexpr std::string_view kRequest = "please report a bug to PyTorch";
   if (text.starts_with(kEnforce)) text.erase(0, text.find(']') + 1);  // npos + 1 is 0
-  if (text.find(kAssert) == std::string::npos) return;
-  const auto request = text.find(kRequest);
-  text.erase(0, request == std::string::npos ? request : request + kRequest.size());
+  const auto condition = text.find(kAssertion);
+  if (condition == std::string::npos) return;
+  const auto request = text.find(kRequest, condition);
+  const auto cause = request == std::string::npos
+                         ? request
+                         : text.find_first_not_of(kBetweenWords, request + kRequest.size());
+  if (cause == std::string::npos) {
+    text.resize(condition);
+  } else {
+    text.erase(0, cause);
+  }
 }
 
 /// Names in damaged files may be long.
@@ -79,12 +90,11 @@ void shorten(std::string& text) {
 }
 
 std::string first_line(std::string text) {
-  constexpr std::string_view kBetween = " \n\t.";
   text = in_utf8(text);
   drop_place(text);
-  text.erase(0, std::min(text.size(), text.find_first_not_of(kBetween)));
+  text.erase(0, std::min(text.size(), text.find_first_not_of(kBetweenWords)));
   text.resize(std::min(text.size(), text.find('\n')));
-  text.resize(text.find_last_not_of(kBetween) + 1);
+  text.resize(text.find_last_not_of(kBetweenWords) + 1);
   shorten(text);
   return text.empty() ? "no reason given" : text;
 }
@@ -119,6 +129,10 @@ std::string name_outside_ascii(std::string_view text) {
     is_outside = is_outside || bytes > 1;
   }
   return is_outside ? name : std::string();
+}
+
+bool is_assertion(const std::exception& exception) {
+  return without_stack(exception).find(kAssertion) != std::string::npos;
 }
 
 bool is_out_of_memory(const std::exception& exception) {

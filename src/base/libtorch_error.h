@@ -18,6 +18,9 @@ std::string name_outside_ascii(std::string_view text);
 /// All that an exception says, but for LibTorch's stack.
 std::string without_stack(const std::exception& exception);
 
+/// Whether one of LibTorch's own assertions failed.
+bool is_assertion(const std::exception& exception);
+
 /// Whether memory ran out: std::bad_alloc, LibTorch's own errors, and what becomes of either inside the
 /// TorchScript interpreter.
 bool is_out_of_memory(const std::exception& exception);

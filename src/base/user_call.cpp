@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string_view>
 
 #include "base/libtorch_error.h"
 
@@ -16,10 +15,7 @@ namespace {
 std::string reason_for_people(const std::exception& exception) {
   if (dynamic_cast<const std::out_of_range*>(&exception) != nullptr)
     return "it asks for an element that is not there";
-  std::string reason = reason_of(exception);
-  constexpr std::string_view kAssertion = "INTERNAL ASSERT FAILED";
-  return reason.find(kAssertion) == std::string::npos ? reason
-                                                      : "it calls LibTorch with what that does not take";
+  return is_assertion(exception) ? "it calls LibTorch with what that does not take" : reason_of(exception);
 }
 
 }  // namespace

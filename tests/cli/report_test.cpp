@@ -119,7 +119,7 @@ TEST_F(Report, AModelThatRaisesIsOneSentence) {
   torch::jit::Module module("Raises");
   module.define("def forward(self, x):\n  assert x.dim() == 7\n  return x\n");
   module.save(path("raises.pt"));
-  const Outcome outcome = tsq({"report", path("raises.pt"), path("out.pt"), "--data", path("data.pt"),
+  const Outcome outcome = tsq({"report", path("model.pt"), path("raises.pt"), "--data", path("data.pt"),
                                "--output", path("report.html")});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("cannot run on the first sample: AssertionError"));
