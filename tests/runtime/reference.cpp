@@ -290,7 +290,9 @@ class Interpreter {
   }
 
   [[nodiscard]] double bias(const Operation& operation, std::int64_t channel) const {
-    return operation.bias ? constant(*operation.bias).floats()[channel] : 0;
+    if (!operation.bias) return 0;
+    const auto& tensor = constant(*operation.bias);
+    return tensor.floats()[elements_of(tensor.shape) == 1 ? 0 : channel];
   }
 
   /// Visits each product of a convolution that maps positions of `wide` to those of `narrow`.
