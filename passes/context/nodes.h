@@ -17,9 +17,7 @@ bool change_each(Elements&& elements, const Change& change) {
 /// The same with every node that is still there when its turn comes, in the order of the graph.
 template <typename Change>
 bool change_nodes(Model& model, const Change& change) {
-  bool has_changed = false;
-  for (Node* node : ir::LiveNodes(*model.graph)) has_changed |= change(node);
-  return has_changed;
+  return change_each(ir::LiveNodes(*model.graph), change);
 }
 
 /// Calls `change` with the nodes that `is_wanted` chooses, each once those before it have been changed.

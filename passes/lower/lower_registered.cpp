@@ -18,7 +18,6 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "match/dtype_check.h"
 #include "match/matcher.h"

@@ -246,7 +246,7 @@ class StaticLowering : public KernelLowering {
 
   /// Sizes are the same before dequantize.
   void read_shapes_of_quantized() {
-    for (Node* node : ir::LiveNodes(*model_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       const bool asks_shape = operators::has(operators::traits_of(node), operators::ReadsShapeOnly);
       if (!asks_shape || !is_dequantize(node->input(0))) continue;
       node->replaceInput(0, node->input(0)->node()->input(0));

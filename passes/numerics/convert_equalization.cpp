@@ -13,7 +13,6 @@
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "match/channel_scaling.h"
 #include "observers/observer_module.h"
 #include "passes/numerics/channel_scales.h"
@@ -59,7 +58,7 @@ class ConvertEqualization {
 
  private:
   void find_layers() {
-    for (Node* node : ir::LiveNodes(*model_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       const auto kind = match::equalizable(model_, node);
       if (!kind) continue;
       Node* equalizer = ir::arguments(node).front().value->node();

@@ -6,7 +6,6 @@
 
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
-#include "ir/live_nodes.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
@@ -58,7 +57,7 @@ bool can_join(const Model& model, const Node* observer, const Sources& sources) 
 }
 
 void share(Model& model, std::size_t from, std::size_t to) {
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (ir::is_observer(node) && ir::observer_index(node) == from) ir::set_observer_index(node, to);
   }
 }

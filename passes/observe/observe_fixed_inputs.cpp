@@ -6,7 +6,6 @@
 
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
-#include "ir/live_nodes.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/passes.h"
 
@@ -39,7 +38,7 @@ Node* finding_observer(const Model& model, const Value* value) {
 bool observe_fixed_inputs(Model& model, const PassContext& /*context*/) {
   bool changed = false;
   std::map<std::size_t, std::vector<Node*>> fixed;  // index → observers of inputs alone
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (ir::is_observer(node) && is_fixed(ir::observer_of(model, node).spec))
       fixed[ir::observer_index(node)].push_back(node);
   }

@@ -13,7 +13,6 @@
 #include "backends/kernels/engine_packing.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "passes/lower/weight_packing.h"
 #include "passes/pack/passes.h"
 
@@ -81,7 +80,7 @@ class Slice {
 bool fold_packed_weights(Model& model, const PassContext& context) {
   bool has_changed = false;
   const auto written = ir::written_attributes(model);
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!is_packing(node)) continue;
     const kernels::EnginePacking engine(context.target);
     const auto packed = Slice(model, written).run(node->output());

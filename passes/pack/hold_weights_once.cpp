@@ -14,7 +14,6 @@
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "ir/transposes.h"
 #include "passes/pack/passes.h"
 #include "torchscript/modules/pack_when_loaded.h"
@@ -41,7 +40,7 @@ struct Packed {
 /// Those that the graph reads.
 std::vector<Packed> packed_in(Model& model) {
   std::map<std::string, std::vector<Node*>> reads;
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (node->kind() == c10::prim::GetAttr && node->input(0) == model.graph->inputs().at(0))
       reads[node->s(c10::attr::name)].push_back(node);
   }

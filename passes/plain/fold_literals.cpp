@@ -11,7 +11,6 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/literal.h"
-#include "ir/live_nodes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
@@ -87,7 +86,7 @@ bool reads_computation(const Model& model, const Node* node) {
 
 bool fold_literals(Model& model, const PassContext& /*context*/) {
   bool changed = false;
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!makes_literal(node) || !reads_computation(model, node)) continue;
     const auto literal = constant(model, node->output());
     if (!literal || !literal->isTensor()) continue;

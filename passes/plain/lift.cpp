@@ -13,7 +13,6 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
@@ -263,7 +262,7 @@ bool lift(Model& model, const PassContext& /*context*/) {
   bool changed = false;
   std::map<std::string, int> counts;
   const auto written = ir::written_attributes(model);
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!node->kind().is_aten() || !is_of_a_module(node) || reads_state(node, written)) continue;
     auto call = lifted(model, node);
     if (!call) continue;

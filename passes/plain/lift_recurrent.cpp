@@ -115,7 +115,7 @@ class RecurrentLifting {
   /// What a module's graph reads of its module becomes further inputs; their values in the flat graph.
   std::vector<Value*> attributes_as_inputs(ir::Graph& body, const ir::ModuleCall& call) {
     std::vector<Value*> values;
-    for (Node* node : ir::LiveNodes(body)) {
+    for (Node* node : ir::nodes_in_order(body)) {
       if (node->kind() != c10::prim::GetAttr || node->input(0) != body.inputs().at(0)) continue;
       const std::string& name = node->s(c10::attr::name);
       values.push_back(ir::insert_attribute(model_, fmt::format("{}_{}", call.path, name),

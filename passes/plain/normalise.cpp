@@ -10,7 +10,6 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
@@ -86,7 +85,7 @@ bool make_operators_out_of_place(Model& model) {
 /// TorchScript computes `a - x` for a number a as `-x + a`; to FX it is one subtraction.
 bool restore_subtractions(Model& model) {
   bool changed = false;
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (node->kind() != c10::aten::add || node->input(0)->node()->kind() != c10::aten::neg) continue;
     const std::vector<Symbol> spellings = ir::targets(model, node);
     if (spellings.size() != 1 || spellings.front().name != "operator.sub") continue;

@@ -15,7 +15,6 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "observers/observer_module.h"
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
@@ -80,7 +79,7 @@ class DtypeKnowledge {
  private:
   /// All of them before the graph changes: what is known of constants holds for the graph as it is.
   void find() {
-    for (Node* node : ir::LiveNodes(*model_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (const auto answer = known_answer(node)) {
         answers_.emplace_back(node, *answer);
         continue;

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "ir/analysis.h"
-#include "ir/live_nodes.h"
 #include "operators/weighted.h"
 #include "passes/context/nodes.h"
 #include "passes/rewrite/passes.h"
@@ -45,7 +44,7 @@ Node* convolution_after(const Model& model, const Node* batch_norm) {
 
 bool fold_batch_norms(Model& model, const PassContext& /*context*/) {
   bool changed = false;
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_batch_norm(model, node) || is_after_weights(model, node)) continue;
     Node* convolution = convolution_after(model, node);
     const ir::ModuleCall& batch_norm = ir::call_of(model, node);

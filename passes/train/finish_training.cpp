@@ -64,7 +64,7 @@ bool choose_branch(std::shared_ptr<torch::jit::Graph>& graph) {
 
 void set_eval_mode(std::shared_ptr<torch::jit::Graph>& graph, const ir::UserSlots& slots) {
   bool has_changed = false;
-  for (Node* node : ir::LiveNodes(*graph)) {
+  for (Node* node : ir::nodes_in_order(*graph)) {
     if (node->kind() != c10::prim::GetAttr) continue;
     const auto slot = slots.find(node->s(c10::attr::name));
     if (slot == slots.end() || slot->second.name != "training") continue;

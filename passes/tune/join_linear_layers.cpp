@@ -13,7 +13,6 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "operators/traits.h"
 #include "passes/tune/passes.h"
 
@@ -61,7 +60,7 @@ bool may_be_strided(const Model& model, const Value* value, std::vector<Node*>& 
 class Joining {
  public:
   explicit Joining(Model& model) : model_(model) {
-    for (Node* node : ir::LiveNodes(*model.graph)) {
+    for (Node* node : ir::nodes_in_order(*model.graph)) {
       if (node->kind() == c10::prim::GetAttr) ++readers_[node->s(c10::attr::name)];
       if (is_linear(node)) linear_.push_back(node);
     }

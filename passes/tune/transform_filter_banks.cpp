@@ -12,7 +12,6 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
 #include "passes/tune/fourier_basis.h"
@@ -183,7 +182,7 @@ bool transform_filter_banks(Model& model, const PassContext& /*context*/) {
     transform(model, bank, *basis);
     has_changed = true;
   }
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     Value* spectrum = spectrum_of_magnitude(node);
     if (spectrum == nullptr) continue;
     node->output()->replaceAllUsesWith(Rewriter(model, node).op("aten::abs", {spectrum}));

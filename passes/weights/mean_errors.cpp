@@ -22,7 +22,6 @@
 #include "io/samples.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "operators/error_passage.h"
 #include "passes/context/nodes.h"
@@ -199,7 +198,7 @@ torch::jit::Module compared_module(const Model& source, const std::vector<Layer>
   Model model = source.copy();
   change_nodes(model, ir::is_observer, bypass);  // the samples leave no trace in observers
   for (ir::ModuleCall& call : model.calls) round_now(call);
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     const auto found = ir::is_module_call(node) ? index_of.find(node->output()->debugName()) : index_of.end();
     if (found == index_of.end()) continue;
     if (ir::call_of(model, node).members.empty()) {

@@ -9,7 +9,6 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "ir/methods.h"
 
 namespace tsq::ir {
@@ -17,7 +16,7 @@ namespace {
 
 /// Of the module that is made, which has a forward by now.
 void call_forward(Graph& body) {
-  for (Node* node : LiveNodes(body)) {
+  for (Node* node : nodes_in_order(body)) {
     if (!is_forward_call(node)) continue;
     Node* call = insert_node(node, c10::prim::CallMethod, node->inputs());
     call->s_(c10::attr::name, "forward");
@@ -51,7 +50,7 @@ torch::jit::InlinedCallStackPtr in_function(torch::jit::InlinedCallStack& stack,
 }
 
 void own_call_stacks(torch::jit::Function& function, Graph& graph) {
-  for (Node* node : LiveNodes(graph)) {
+  for (Node* node : nodes_in_order(graph)) {
     if (const auto stack = node->callstack()) node->setCallStack(in_function(**stack, &function));
   }
 }
@@ -81,7 +80,7 @@ void define_method(torch::jit::Module& module, const std::string& name, const st
 }
 
 void strip_marks(Graph& graph) {
-  for (Node* node : LiveNodes(graph)) {
+  for (Node* node : nodes_in_order(graph)) {
     for (const c10::Symbol name : node->attributeNames()) {
       if (std::string_view(name.toUnqualString()).starts_with("tsq_")) node->removeAttribute(name);
     }

@@ -5,8 +5,8 @@
 
 #include <utility>
 
+#include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "observers/observer_module.h"
 
 namespace tsq::detail {
@@ -41,7 +41,7 @@ bool calls_compiled_observer(const ir::Node* node) {
 
 std::shared_ptr<torch::jit::Graph> with_compiled_observers(const torch::jit::Method& method) {
   auto graph = torch::jit::toGraphFunction(method.function()).graph()->copy();
-  for (ir::Node* node : ir::LiveNodes(*graph)) {
+  for (ir::Node* node : ir::nodes_in_order(*graph)) {
     if (!calls_compiled_observer(node)) continue;
     ir::Value* seen = ir::insert_before(node, operator_name(), {node->input(0), node->input(1)});
     node->output()->replaceAllUsesWith(seen);

@@ -21,7 +21,6 @@
 #include "base/text.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
-#include "ir/live_nodes.h"
 #include "match/qconfig_lookup.h"
 #include "passes/numerics/observer_result.h"
 #include "pipeline/output_power.h"
@@ -42,7 +41,7 @@ std::string name_of(const Node* node) {
 
 Model without_observers(const Model& observed) {
   Model model = observed.copy();
-  for (Node* node : ir::LiveNodes(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_observer(node)) continue;
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();

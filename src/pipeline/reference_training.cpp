@@ -11,7 +11,6 @@
 #include "base/tensor_memory.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
-#include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
 #include "passes/weights/passes.h"
 
@@ -97,7 +96,7 @@ Value* fake_quantized(const Module& module, Node* dequantize) {
 void round_with_gradients(const Module& module) {
   for (const auto& method : module.get_methods()) {
     const auto graph = method.graph();
-    for (Node* node : ir::LiveNodes(*graph)) {
+    for (Node* node : ir::nodes_in_order(*graph)) {
       Value* rounded = node->kind() == ir::kDequantize ? fake_quantized(module, node) : nullptr;
       if (rounded == nullptr) continue;
       node->output()->replaceAllUsesWith(rounded);

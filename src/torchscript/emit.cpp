@@ -286,7 +286,7 @@ class Emitter {
   /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
   static void inline_calls(std::shared_ptr<Graph> graph) {
     ir::inline_calls(*graph);
-    for (Node* node : ir::LiveNodes(*graph)) {
+    for (Node* node : ir::nodes_in_order(*graph)) {
       if (node->kind() != c10::prim::GetAttr || node->s(c10::attr::name) != "training") continue;
       const torch::jit::WithInsertPoint guard(node);
       node->output()->replaceAllUsesWith(graph->insertConstant(false));
@@ -335,7 +335,7 @@ class Emitter {
 
   void call_layers_in(Graph& graph) {
     hung_.rewrite(graph);
-    for (Node* node : ir::LiveNodes(graph)) {
+    for (Node* node : ir::nodes_in_order(graph)) {
       if (!node->hasAttribute(kLayer)) continue;
       node->replaceInput(0, hung_.module_value(graph, layers_.at(node->i(kLayer)).path));
       node->removeAttribute(kLayer);

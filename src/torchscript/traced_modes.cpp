@@ -93,7 +93,7 @@ bool counts_batches(const Node* node) {
 }
 
 void remove_counting(Graph& graph) {
-  for (Node* node : ir::LiveNodes(graph)) {
+  for (Node* node : ir::nodes_in_order(graph)) {
     if (!counts_batches(node)) continue;
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();

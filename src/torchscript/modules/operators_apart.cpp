@@ -12,7 +12,6 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -72,7 +71,7 @@ bool may_be_joined(const Node* node) {
 
 void keep_operators_apart(ir::Graph& graph) {
   std::unordered_set<const Node*> joined;  // of those that were met, which stand before their readers
-  for (Node* node : ir::LiveNodes(graph)) {
+  for (Node* node : ir::nodes_in_order(graph)) {
     if (!may_be_joined(node)) continue;
     joined.insert(node);
     for (std::size_t i = 0; i < node->inputs().size(); ++i) {

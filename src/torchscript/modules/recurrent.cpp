@@ -15,7 +15,6 @@
 #include "ir/analysis.h"
 #include "ir/define_method.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "operators/inlined_graph.h"
 #include "torchscript/modules/written_module.h"
 
@@ -40,7 +39,7 @@ std::shared_ptr<Graph> inlined_graph(const ModuleCall& call) {
 
 std::vector<Operator> recurrent_operators(Graph& graph) {
   std::vector<Operator> found;
-  for (Node* node : ir::LiveNodes(graph)) {
+  for (Node* node : ir::nodes_in_order(graph)) {
     if (const auto* row = kernels::recurrent_kernel(node->kind().toQualString()))
       found.emplace_back(node, row);
   }
@@ -169,7 +168,7 @@ class Rewriting {
  private:
   /// What the graph still reads of the source.
   void take_attributes() {
-    for (Node* node : ir::LiveNodes(*graph_)) {
+    for (Node* node : ir::nodes_in_order(*graph_)) {
       if (node->kind() != c10::prim::GetAttr || node->input(0) != graph_->inputs().at(0)) continue;
       const std::string& name = node->s(c10::attr::name);
       if (made_.hasattr(name)) continue;

@@ -5,9 +5,9 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
 
+#include "ir/analysis.h"
 #include "ir/define_method.h"
 #include "ir/edit.h"
-#include "ir/live_nodes.h"
 #include "operators/images/convolution_padding.h"
 #include "operators/inlined_graph.h"
 #include "operators/weighted.h"
@@ -113,7 +113,7 @@ void round_weight(ir::Graph& graph, const Module& module, const Module& fake_qua
   ir::Value* self = graph.inputs().at(0);
   self->setType(module.type());
   std::vector<ir::Node*> reads;
-  for (ir::Node* node : ir::LiveNodes(graph)) {
+  for (ir::Node* node : ir::nodes_in_order(graph)) {
     if (node->kind() == c10::prim::GetAttr && node->input(0) == self && node->s(c10::attr::name) == "weight")
       reads.push_back(node);
   }

@@ -78,7 +78,7 @@ class Writer {
   // The modules.
 
   void collect_modules() {
-    for (Node* node : ir::LiveNodes(*model_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (!ir::is_module_call(node)) continue;
       const ModuleCall& call = ir::call_of(model_, node);
       if (call.standalone) {
@@ -302,7 +302,7 @@ class Writer {
   /// The attributes that a method reads and writes are those of the modules that own them.
   void place_attributes(Graph& graph) {
     graph.inputs().at(0)->setType(root_.type());
-    for (Node* node : ir::LiveNodes(graph)) {
+    for (Node* node : ir::nodes_in_order(graph)) {
       const bool touches = node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr;
       if (!touches || node->hasAttribute(kReached) || node->input(0) != graph.inputs().at(0)) continue;
       const std::string name = node->s(c10::attr::name);
@@ -314,7 +314,7 @@ class Writer {
         node->s_(c10::attr::name, own_attribute(name));
       }
     }
-    for (Node* node : ir::LiveNodes(graph)) {
+    for (Node* node : ir::nodes_in_order(graph)) {
       if (node->hasAttribute(kReached)) node->removeAttribute(kReached);
     }
     ir::strip_marks(graph);
