@@ -9,6 +9,7 @@
 #include <cctype>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 
@@ -43,7 +44,7 @@ std::size_t bytes_of_letter(std::string_view text) {
   const std::size_t bytes = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
   if (byte(0) < 0xC2 || byte(0) > 0xF4 || bytes > text.size()) return 0;
   for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80) return 0;
+    if (!continues_letter(text[i])) return 0;
   }
   return bytes;
 }
@@ -80,13 +81,9 @@ void drop_place(std::string& text) {
 }
 
 /// Names in damaged files may be long.
-void shorten(std::string& text) {
+std::string shortened(std::string text) {
   constexpr std::size_t kLongest = 200;
-  if (text.size() <= kLongest) return;
-  text.resize(kLongest);
-  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80) text.pop_back();
-  if (static_cast<unsigned char>(text.back()) >= 0x80) text.pop_back();
-  text += "\u2026";
+  return text.size() <= kLongest ? text : std::string(beginning_of(text, kLongest)) + "\u2026";
 }
 
 std::string first_line(std::string text) {
@@ -95,8 +92,7 @@ std::string first_line(std::string text) {
   text.erase(0, std::min(text.size(), text.find_first_not_of(kBetweenWords)));
   text.resize(std::min(text.size(), text.find('\n')));
   text.resize(text.find_last_not_of(kBetweenWords) + 1);
-  shorten(text);
-  return text.empty() ? "no reason given" : text;
+  return text.empty() ? "no reason given" : shortened(std::move(text));
 }
 
 }  // namespace

@@ -30,6 +30,16 @@ std::string quoted_list(std::span<const std::string_view> words);
 /// `a, b, …`: the first words, and a sign where there are more than `most`.
 std::string first_of(std::span<const std::string> words, std::size_t most);
 
+/// Whether a byte goes on with a letter of UTF-8 that began before it.
+constexpr bool continues_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80; }
+
+/// The first bytes of a text in UTF-8, as many whole letters as `most` bytes hold.
+constexpr std::string_view beginning_of(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && continues_letter(text[most])) --most;
+  return text.substr(0, most);
+}
+
 /// The words between single spaces.
 std::vector<std::string_view> split_words(std::string_view words);
 bool has_word(std::string_view words, std::string_view word);

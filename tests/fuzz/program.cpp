@@ -115,10 +115,11 @@ bool has_no_bound(const Operation& operation, const Value& output) {
 /// Whether a window may lie in padding alone: it has no maximum, and programs give the least number that the
 /// input can hold where PyTorch gives minus infinity.
 bool may_pool_nothing(const Operation& operation) {
-  const auto is_more_than = [](std::int64_t least) { return [least](std::int64_t n) { return n > least; }; };
-  return operation.kind == Kind::MaxPool && std::ranges::any_of(operation.dilation, is_more_than(1)) &&
-         (std::ranges::any_of(operation.padding_begin, is_more_than(0)) ||
-          std::ranges::any_of(operation.padding_end, is_more_than(0)));
+  const auto pads = [](std::int64_t padding) { return padding > 0; };
+  return operation.kind == Kind::MaxPool &&
+         std::ranges::any_of(operation.dilation, [](std::int64_t step) { return step > 1; }) &&
+         (std::ranges::any_of(operation.padding_begin, pads) ||
+          std::ranges::any_of(operation.padding_end, pads));
 }
 
 /// How far a value may be off: recurrent layers multiply states as bytes.

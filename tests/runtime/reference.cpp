@@ -281,18 +281,20 @@ class Interpreter {
     return output;
   }
 
+  /// One number for all channels, or one for each.
+  template <typename Constant>
+  [[nodiscard]] static double of_channel(const Constant& numbers, std::int64_t channel) {
+    return numbers.floats()[elements_of(numbers.shape) == 1 ? 0 : static_cast<std::size_t>(channel)];
+  }
+
   [[nodiscard]] double weight(const Operation& operation, std::size_t index, std::int64_t channel) const {
     const auto& tensor = constant(*operation.weight);
     if (tensor.dtype == Dtype::F32) return number(tensor, index);
-    const auto& scales = constant(*operation.weight_scales);
-    return number(tensor, index) *
-           scales.floats()[elements_of(scales.shape) == 1 ? 0 : static_cast<std::size_t>(channel)];
+    return number(tensor, index) * of_channel(constant(*operation.weight_scales), channel);
   }
 
   [[nodiscard]] double bias(const Operation& operation, std::int64_t channel) const {
-    if (!operation.bias) return 0;
-    const auto& tensor = constant(*operation.bias);
-    return tensor.floats()[elements_of(tensor.shape) == 1 ? 0 : channel];
+    return operation.bias ? of_channel(constant(*operation.bias), channel) : 0;
   }
 
   /// Visits each product of a convolution that maps positions of `wide` to those of `narrow`.
@@ -489,9 +491,7 @@ class Interpreter {
   }
 
   [[nodiscard]] double channel_weight(const Operation& operation, std::int64_t channel) const {
-    if (!operation.weight) return 1;
-    const auto& tensor = constant(*operation.weight);
-    return tensor.floats()[elements_of(tensor.shape) == 1 ? 0 : channel];
+    return operation.weight ? of_channel(constant(*operation.weight), channel) : 1;
   }
 
   void scale_channels(const Operation& operation, const Real& input, Real& output) const {

@@ -11,6 +11,8 @@
 #include <iostream>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace tsq::cli {
 namespace {
 
@@ -23,16 +25,12 @@ Error not_written(int number) {
                number == EBADF ? "send it to a file" : "send it to a file where there is room for it");
 }
 
-bool is_inside_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80; }
-
 /// A text of more than `longest` bytes as `kept` of them, the last ones among them.
 std::string without_middle(std::string_view text, std::size_t longest, std::size_t kept) {
   if (text.size() <= longest) return std::string(text);
-  std::size_t begin = kept - kept / 5;
   std::size_t end = text.size() - kept / 5;
-  while (is_inside_letter(text[begin])) --begin;
-  while (end < text.size() && is_inside_letter(text[end])) ++end;
-  return fmt::format("{} … {}", text.substr(0, begin), text.substr(end));
+  while (end < text.size() && continues_letter(text[end])) ++end;
+  return fmt::format("{} … {}", beginning_of(text, kept - kept / 5), text.substr(end));
 }
 
 bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f; }
