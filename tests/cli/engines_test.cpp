@@ -231,7 +231,8 @@ TEST_F(Engines, WhereAKernelMayBeWrongInspectSaysSo) {
                    "--recipe", "fx", "--no-check", "-o", path("q.pt")})
                   .exit_code,
               0);
-    for (const json& fit : json::parse(tsq({"inspect", path("q.pt"), "--json"}).out)["engines"]) {
+    const json inspected = json::parse(tsq({"inspect", path("q.pt"), "--json"}).out);
+    for (const json& fit : inspected["engines"]) {
       const bool is_doubted = fit["engine"] == "qnnpack" && engine != "qnnpack";
       EXPECT_EQ(fit["doubt"].get<std::string>().empty(), !is_doubted) << engine << ": " << fit.dump();
     }
