@@ -9,7 +9,7 @@
 #include "runtime/primitives/exact_sums.h"
 #include "runtime/primitives/packed_weights.h"
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 namespace {
 
