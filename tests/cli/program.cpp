@@ -31,6 +31,20 @@ void redirect(int stream, const std::string& path) {
   close(file);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+/// AddressSanitizer has a line of its own for each allocation that is too large.
+std::string said(const std::string& path) {
+  std::istringstream lines(read_file(path));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("WARNING: AddressSanitizer failed to allocate") == std::string::npos) kept += line + '\n';
+  }
+  return kept;
+}
+#else
+std::string said(const std::string& path) { return read_file(path); }
+#endif
+
 }  // namespace
 
 Program::Program(const std::vector<std::string>& arguments, std::size_t largest_file, const std::string& file)
@@ -79,7 +93,7 @@ Outcome Program::wait() {
     send(SIGKILL);
     reap(0);
   }
-  Outcome outcome{.out = read_file(out_path_), .err = read_file(err_path_)};
+  Outcome outcome{.out = read_file(out_path_), .err = said(err_path_)};
   if (WIFEXITED(status_)) outcome.exit_code = WEXITSTATUS(status_);
   if (WIFSIGNALED(status_)) outcome.signal = WTERMSIG(status_);
   return outcome;
