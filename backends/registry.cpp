@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <tsq/backends.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -31,6 +32,15 @@ BackendConfig backend_config(std::string_view name) {
   if (found != entries.end()) return found->table();
   throw Error(ErrorCode::BadConfig, fmt::format("there is no backend '{}'", name),
               suggestion(name, names_of(entries, &BackendEntry::name)));
+}
+
+bool is_made_for_this_processor(const BackendConfig& backend) {
+#if defined(__aarch64__) || defined(__arm__)
+  constexpr bool kIsArm = true;
+#else
+  constexpr bool kIsArm = false;
+#endif
+  return kIsArm || backend.engine() != "qnnpack";
 }
 
 }  // namespace tsq

@@ -1,6 +1,6 @@
 // What PyTorch's tables lack for weight-only quantization. The kernels belong to LibTorch, not to an engine.
 
-#include <tsq/backend_config.h>
+#include <tsq/backends.h>
 
 #include <algorithm>
 

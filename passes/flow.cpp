@@ -1,6 +1,7 @@
 #include "passes/flow.h"
 
 #include <tsq/error.h>
+#include <tsq/recipe.h>
 
 #include <algorithm>
 #include <array>

@@ -30,15 +30,6 @@ at::QEngine engine_of(const BackendConfig& backend, bool must_have_kernels) {
   return engine_from_name(std::string(backend.engine()));
 }
 
-bool is_made_for_this_processor(const BackendConfig& backend) {
-#if defined(__aarch64__) || defined(__arm__)
-  constexpr bool kIsArm = true;
-#else
-  constexpr bool kIsArm = false;
-#endif
-  return kIsArm || backend.engine() != "qnnpack";
-}
-
 at::QEngine engine_from_name(const std::string& name) {
   if (name == kNoEngine) return engine_in_use();
   for (const at::QEngine engine : at::globalContext().supportedQEngines()) {

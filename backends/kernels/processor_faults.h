@@ -1,7 +1,7 @@
 #pragma once
 
 #include <c10/core/QEngine.h>
-#include <tsq/recipe.h>
+#include <tsq/recipe_options.h>
 
 #include <nlohmann/json_fwd.hpp>
 

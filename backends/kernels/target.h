@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tsq/recipe.h>
+#include <tsq/recipe_options.h>
 
 #include <string>
 

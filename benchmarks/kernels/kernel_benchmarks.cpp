@@ -11,7 +11,7 @@
 #include <fmt/ranges.h>
 #include <tsq/engine_lock.h>
 #include <tsq/engines.h>
-#include <tsq/library.h>
+#include <tsq/libtorch_warnings.h>
 #include <tsq/runner.h>
 
 #include <functional>

@@ -14,7 +14,7 @@
 #include <tsq/bench/machine.h>
 #include <tsq/engine_lock.h>
 #include <tsq/engines.h>
-#include <tsq/library.h>
+#include <tsq/libtorch_warnings.h>
 #include <tsq/runner.h>
 
 #include <CLI/CLI.hpp>

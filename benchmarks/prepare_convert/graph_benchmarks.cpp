@@ -13,7 +13,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <tsq/engine_lock.h>
-#include <tsq/library.h>
+#include <tsq/libtorch_warnings.h>
 #include <tsq/tsq.h>
 
 #include <functional>

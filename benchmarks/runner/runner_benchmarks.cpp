@@ -17,7 +17,7 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <tsq/bench/machine.h>
 #include <tsq/bench/statistics.h>
-#include <tsq/library.h>
+#include <tsq/libtorch_warnings.h>
 #include <tsq/runner.h>
 #include <tsq/tsq.h>
 

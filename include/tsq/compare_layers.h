@@ -1,7 +1,8 @@
 #pragma once
 
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -10,6 +11,10 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 

@@ -1,9 +1,13 @@
 #pragma once
 
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
 #include <string>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 

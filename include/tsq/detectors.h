@@ -3,7 +3,7 @@
 #include <tsq/backend_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -12,6 +12,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 

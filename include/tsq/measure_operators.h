@@ -1,7 +1,10 @@
 #pragma once
 
-#include <tsq/data.h>
 #include <tsq/quantize.h>
+#include <tsq/report.h>
+#include <tsq/sample.h>
+
+#include <cstddef>
 
 namespace tsq {
 

@@ -1,36 +1,13 @@
 #pragma once
 
-#include <compare>
+#include <tsq/symbol.h>
+
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace tsq {
-
-/// `Literal` is a constant argument in a complex pattern, named by its digits ("0").
-enum class SymbolKind { Module, Function, Method, MatchAll, Literal };
-
-struct Pattern;
-
-/// A PyTorch name that a pattern can contain: a module class ("torch.nn.Conv2d"), a function
-/// ("torch.nn.functional.relu", "torch.add", "operator.add"), a Tensor method by its bare name ("view"), or
-/// match_all. The name lives as long as the process; compare symbols freely.
-struct Symbol {
-  SymbolKind kind{SymbolKind::MatchAll};
-  std::string_view name{};
-
-  /// A pattern as a call: `nn::ReLU(op::add(nn::Conv2d, match_all))` is a ReLU that reads an addition of a
-  /// Conv2d and anything.
-  template <typename... Args>
-  Pattern operator()(Args&&... args) const;
-
-  friend constexpr bool operator==(const Symbol&, const Symbol&) = default;
-  friend constexpr auto operator<=>(const Symbol&, const Symbol&) = default;
-};
-
-/// Matches anything: PyTorch's MatchAllNode.
-inline constexpr Symbol match_all{SymbolKind::MatchAll, "MatchAllNode"};
 
 /// The symbol of a PyTorch name. Kind by spelling: a name whose last part begins with a capital letter is a
 /// module class, another bare name a method, another dotted one a function; "MatchAllNode" is match_all and

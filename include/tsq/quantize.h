@@ -1,40 +1,28 @@
 #pragma once
 
-#include <ATen/core/ivalue.h>
 #include <tsq/backend_config.h>
+#include <tsq/backends.h>
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
+#include <tsq/files.h>
+#include <tsq/lowering_options.h>
+#include <tsq/progress.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/recipe.h>
 #include <tsq/report.h>
+#include <tsq/sample.h>
 
-#include <functional>
-#include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace torch::jit {
 struct Module;
 }
 
 namespace tsq {
-
-/// One sample: the arguments of forward, in order.
-using Sample = std::vector<c10::IValue>;
-
-/// Files that users store beside a model in its archive (torch::jit::ExtraFilesMap): contents by name.
-using ExtraFiles = std::map<std::string, std::string>;
-
-/// The progress of long work: called after each part with the number of parts that are done, possibly from
-/// several threads, but never by two at once. To cancel the work, throw: what a function that a program hands
-/// to the library throws, of whatever type, is thrown by the call that it was handed to, as it is. That holds
-/// for progress, events and scores alike, and nothing is left half done but the value that was worked on (a
-/// Prepared that is being calibrated).
-using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
 /// A model with observers. Run its module on data (or call calibrate), then convert it. Saves to a
 /// TorchScript file that any stock LibTorch runs, so calibration can happen in a program that does not link
@@ -157,16 +145,6 @@ struct ConvertOptions {
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
                                const ConvertOptions& options = {});
 
-struct LoweringOptions {
-  /// Another target than the one that the model was prepared for, and its layers placed for; none: that one.
-  std::optional<LoweringTarget> target{};
-  /// BFloat16: operators that stay float compute in it where that pays; inputs and outputs of the model keep
-  /// their dtype.
-  c10::ScalarType float_dtype{c10::ScalarType::Float};
-  /// Operators (Decision::node) that get no kernel and stay as the reference has them, and why.
-  std::map<std::string, std::string> kept_reference{};
-};
-
 /// A model of kernels, and what became of each operator. Goes wherever a module goes. Copies share the
 /// module.
 class Lowered {
@@ -196,31 +174,6 @@ Lowered convert(const Prepared& prepared, const BackendConfig& backend, const Co
 /// Fusion alone (fuse_fx): an eval-mode module with the backend's fusion rows applied.
 torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& backend,
                         const FuseCustomConfig& custom = {});
-
-/// Writes a module whole or not at all (temporary file beside `path`, then rename). Throws Error(BadOutput).
-void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files = {});
-
-/// Loads a TorchScript file. A quantized file of tsq's is loaded under a hold of the engine that it needs,
-/// and afterwards that engine is the process's, so that `module.forward` runs with it. Tensors that were
-/// saved on another device are loaded to the CPU, and devices in the code are replaced by the CPU. Throws
-/// Error(BadModel) for any other file, with one sentence that says what it is.
-/// Threads may load at once. But the process has one engine, and after loads of files for different engines
-/// it is that of the last one: who calls such modules takes a hold of each one's engine around the call
-/// (EngineHold of tsq/engine_lock.h), or loads them with Runner, which does so.
-torch::jit::Module load(const std::string& path);
-
-/// The devices other than the CPU that a TorchScript file was saved for or that its code names, as it spells
-/// them: "cuda:0". Throws as load.
-std::vector<std::string> foreign_devices(const std::string& path);
-
-/// The metadata that tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine",
-/// "recipe", "mode", "qconfig_mapping", …}; null when tsq did not write the file. In a quantized file, a
-/// mapping for which tsq has a function is written as the call of that function,
-/// "default_qconfig_mapping('x86')".
-nlohmann::json read_metadata(const std::string& path);
-
-/// The extra files of an archive, without those of tsq. Throws Error(BadModel).
-ExtraFiles read_extra_files(const std::string& path);
 
 /// The version of tsq, "0.1.0".
 std::string version();

@@ -1,8 +1,22 @@
 #pragma once
 
+#include <c10/core/ScalarType.h>
+#include <tsq/backend_config.h>
+#include <tsq/custom_config.h>
+#include <tsq/decisions.h>
+#include <tsq/equalization.h>
+#include <tsq/left_float.h>
+#include <tsq/progress.h>
+#include <tsq/qconfig_mapping.h>
+#include <tsq/quantize.h>
+#include <tsq/quantize_goal.h>
+#include <tsq/recipe.h>
+#include <tsq/report.h>
+#include <tsq/sample.h>
 #include <tsq/sensitivity.h>
 #include <tsq/trial.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -11,6 +25,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 
@@ -26,21 +44,6 @@ enum class QuantizeMode {
 QConfigMapping mode_qconfig_mapping(QuantizeMode mode, Recipe recipe, std::string_view backend = "x86");
 /// The table with the rows that a mode and a recipe need beside those of PyTorch's.
 BackendConfig mode_backend_config(QuantizeMode mode, Recipe recipe, BackendConfig backend);
-
-/// What a quantized model has to reach, by one of `min_sqnr`, `min_agreement` and `score`. Layers stay float
-/// until it does: the fewest and cheapest ones.
-struct QuantizeGoal {
-  std::optional<double> min_sqnr{};       ///< SQNR of the worst output against the float model, in dB
-  std::optional<double> min_agreement{};  ///< share of the decisions that are as in float, 0 to 1
-  /// A score of one's own, of the float model first and then of each one tried; higher is better. See
-  /// AccuracyGoal about the engine.
-  std::function<double(const torch::jit::Module&)> score{};
-  std::string measure{"score"};  ///< what `score` returns, for people
-  double max_drop{0.01};         ///< how much lower than float's it may be, as a fraction of float's
-  std::size_t samples{100};      ///< at most this many are judged by, evenly spread
-
-  [[nodiscard]] bool given() const { return min_sqnr || min_agreement || score; }
-};
 
 /// What a caller hears while quantize works. To cancel, throw from any of these or from a score: see
 /// Progress. Steps are "prepare", "calibrate", "convert", "search" and "hold back"; one may begin within
@@ -89,20 +92,6 @@ struct QuantizeOptions {
   bool force{false};        ///< what the trial shows is told, and changes nothing
   uint64_t float_bytes{0};  ///< size of the float model's file; 0: as it would be saved now
   QuantizeEvents events{};
-};
-
-/// Why layers were left float after the finished model had been tried.
-enum class LeftFloatCause { Fault, Slower, Larger, NothingGained };
-/// "fault", "slower", "larger", "nothing_gained".
-std::string_view to_string(LeftFloatCause cause);
-
-struct LeftFloat {
-  LeftFloatCause cause{LeftFloatCause::Fault};
-  std::vector<QuantizedLayer> layers{};
-  std::string text{};  ///< of a fault: what went wrong with the layers in int8
-
-  /// {"cause", "layers", "text"}.
-  [[nodiscard]] nlohmann::json to_json() const;
 };
 
 /// A search for a goal, and the goal that it had.

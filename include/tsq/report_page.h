@@ -1,16 +1,23 @@
 #pragma once
 
 #include <c10/core/QEngine.h>
+#include <tsq/decision.h>
 #include <tsq/decisions.h>
 #include <tsq/detectors.h>
-#include <tsq/quantize.h>
+#include <tsq/progress.h>
+#include <tsq/sample.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 

@@ -1,13 +1,20 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <tsq/backend_config.h>
 #include <tsq/custom_config.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/quantize.h>
 #include <tsq/recipe.h>
+#include <tsq/sample.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 /// Quantization-aware training of a TorchScript model.
 namespace tsq {
@@ -22,11 +29,6 @@ namespace tsq {
 /// Error(Unsupported) for what has no form that trains.
 Prepared prepare_qat(const torch::jit::Module& model, const QConfigMapping& mapping,
                      const BackendConfig& backend, const PrepareOptions& options = {});
-
-/// The mapping for training in recipe `best`: that of best_qconfig_mapping with fake quantize modules. The
-/// range of a weight is that of the weight that is rounded, not an average over steps. Throws
-/// Error(BadConfig) for others than fbgemm, x86, qnnpack and onednn.
-QConfigMapping best_qat_qconfig_mapping(std::string_view backend = "x86");
 
 /// A mapping for training without the layers that recipe `best` would leave float: it quantizes `model` by
 /// calibration on `samples`, and sets None for each layer that computes in float then. Such a layer would

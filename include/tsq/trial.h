@@ -1,14 +1,21 @@
 #pragma once
 
+#include <tsq/backend_config.h>
 #include <tsq/decisions.h>
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 

@@ -1,10 +1,23 @@
 #pragma once
 
-#include <tsq/quantize_model.h>
+#include <tsq/backend_config.h>
+#include <tsq/custom_config.h>
+#include <tsq/left_float.h>
+#include <tsq/lowering_options.h>
+#include <tsq/progress.h>
+#include <tsq/qconfig_mapping.h>
+#include <tsq/quantize.h>
+#include <tsq/report.h>
+#include <tsq/sample.h>
+#include <tsq/trial.h>
 
 #include <optional>
 #include <span>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 

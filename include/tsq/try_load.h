@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstdint>
+#include <tsq/load_limits.h>
+
 #include <string>
 
 namespace tsq {
@@ -9,16 +10,6 @@ namespace tsq {
 /// pickles and the sizes in it. Says nothing of code. Throws Error(BadModel) that names the file and the
 /// record.
 void check_model_file(const std::string& path);
-
-/// What a process may use while it loads a file.
-struct LoadLimits {
-  std::int64_t bytes{0};  ///< of memory, beyond what the process has
-  int seconds{0};         ///< of processor time
-};
-
-/// Limits that a sound file stays within: 2 GB and eight times the file's size, and 8 s and one more for each
-/// 20 MB of it.
-LoadLimits load_limits(const std::string& path);
 
 /// Loads a model file in a child process, and says what becomes of it: for programs that load files of
 /// strangers into a process that must go on. `tsq::load` looks at a file before LibTorch reads it, but code

@@ -5,9 +5,10 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/lowering.h>
+#include <tsq/lowering_options.h>
 #include <tsq/qconfig_mapping.h>
-#include <tsq/quantize.h>
-#include <tsq/recipe.h>
+#include <tsq/recipe_options.h>
+#include <tsq/sample.h>
 
 #include <functional>
 #include <map>

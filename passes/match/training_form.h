@@ -1,7 +1,7 @@
 #pragma once
 
 #include <tsq/backend_config.h>
-#include <tsq/recipe.h>
+#include <tsq/recipe_options.h>
 
 #include <string>
 

@@ -1,6 +1,7 @@
 #include "passes/numerics/channel_factors.h"
 
 #include <ATen/ATen.h>
+#include <tsq/recipe.h>
 
 #include <algorithm>
 #include <utility>

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
+#include <tsq/recipe.h>
 
 #include <algorithm>
 #include <map>

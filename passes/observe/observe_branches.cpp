@@ -7,7 +7,9 @@
 #include <set>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "passes/context/branch_observers.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 

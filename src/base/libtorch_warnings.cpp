@@ -1,7 +1,7 @@
 // Warnings of LibTorch.
 
 #include <c10/util/Logging.h>
-#include <tsq/library.h>
+#include <tsq/libtorch_warnings.h>
 
 #include <cstdlib>
 

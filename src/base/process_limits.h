@@ -1,7 +1,7 @@
 #pragma once
 
 #include <sys/resource.h>
-#include <tsq/try_load.h>
+#include <tsq/load_limits.h>
 
 namespace tsq {
 

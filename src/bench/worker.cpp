@@ -5,6 +5,7 @@
 #include <tsq/bench/profile.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
+#include <tsq/files.h>
 #include <tsq/runner.h>
 #include <tsq/runtime_library.h>
 #include <tsq/try_load.h>

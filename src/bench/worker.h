@@ -2,7 +2,7 @@
 
 #include <torch/csrc/jit/api/module.h>
 #include <tsq/bench/entry.h>
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
 #include <torch/version.h>
-#include <tsq/library.h>
+#include <tsq/libtorch_warnings.h>
 #include <tsq/quantize.h>
 #include <tsq/runner.h>
 

@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "base/registry.h"
+#include "config/fuser_names.h"
 #include "config/fusers.h"
-#include "config/names/fuser_names.h"
 #include "config/names/registered_names.h"
 
 namespace tsq {

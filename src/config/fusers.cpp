@@ -8,7 +8,7 @@
 
 #include "base/registry.h"
 #include "base/text.h"
-#include "config/names/fuser_names.h"
+#include "config/fuser_names.h"
 #include "config/names/registered_names.h"
 
 namespace tsq {

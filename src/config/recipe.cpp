@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 #include <tsq/recipe.h>
-#include <tsq/train.h>
 
 #include <algorithm>
 #include <array>

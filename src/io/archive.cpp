@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <tsq/error.h>
+#include <tsq/files.h>
 #include <tsq/parse_json.h>
-#include <tsq/quantize.h>
 #include <tsq/try_load.h>
 #include <unistd.h>
 

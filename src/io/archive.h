@@ -1,7 +1,7 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
-#include <tsq/quantize.h>
+#include <tsq/files.h>
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
 namespace tsq::io {
 

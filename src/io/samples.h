@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
 #include <cstddef>
 #include <cstdint>

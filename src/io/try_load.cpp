@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <tsq/error.h>
-#include <tsq/quantize.h>
+#include <tsq/files.h>
 #include <tsq/try_load.h>
 #include <unistd.h>
 

@@ -1,8 +1,11 @@
 #include "ir/methods.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+
+#include "ir/analysis.h"
 
 namespace tsq::ir {
 namespace {

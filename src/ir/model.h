@@ -3,10 +3,12 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <tsq/backend_config.h>
+#include <tsq/decision.h>
+#include <tsq/fused_program.h>
 #include <tsq/observer.h>
 #include <tsq/pattern.h>
 #include <tsq/qconfig_mapping.h>
-#include <tsq/report.h>
+#include <tsq/unmatched.h>
 
 #include <map>
 #include <memory>

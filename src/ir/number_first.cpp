@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "config/names/known_names.h"
 #include "ir/python_source.h"
 
 namespace tsq::ir {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <tsq/backends.h>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <tsq/recipe.h>
-#include <tsq/train.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 
 #include <tsq/custom_config.h>
 #include <tsq/qconfig_mapping.h>
-#include <tsq/report.h>
+#include <tsq/unmatched.h>
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
 #include <memory>
 #include <string>

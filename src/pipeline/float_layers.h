@@ -2,7 +2,7 @@
 
 #include <c10/core/QEngine.h>
 #include <tsq/decisions.h>
-#include <tsq/sensitivity.h>
+#include <tsq/quantized_layer.h>
 
 #include <algorithm>
 #include <map>

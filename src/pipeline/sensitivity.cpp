@@ -1,6 +1,6 @@
 // Which layers cost the model's output most in int8.
 
-#include <tsq/sensitivity.h>
+#include <tsq/layer_sensitivity.h>
 
 #include <algorithm>
 #include <cmath>

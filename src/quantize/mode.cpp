@@ -1,5 +1,6 @@
 // The defaults of a mode and a recipe.
 
+#include <tsq/backends.h>
 #include <tsq/quantize_model.h>
 
 namespace tsq {

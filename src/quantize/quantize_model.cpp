@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/export.h>
+#include <tsq/backends.h>
 #include <tsq/error.h>
 #include <tsq/quantize_model.h>
 

@@ -2,7 +2,7 @@
 
 #include <c10/core/QEngine.h>
 #include <torch/csrc/jit/api/module.h>
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
 #include <cstdint>
 #include <optional>

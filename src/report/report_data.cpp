@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <tsq/backends.h>
 #include <tsq/bench/profile.h>
 #include <tsq/compare_layers.h>
 #include <tsq/engine_lock.h>

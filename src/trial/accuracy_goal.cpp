@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 #include <tsq/error.h>
-#include <tsq/sensitivity.h>
+#include <tsq/goal_search.h>
 #include <tsq/trial.h>
 
 #include <algorithm>

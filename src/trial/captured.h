@@ -3,7 +3,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/operator_name.h>
 #include <torch/csrc/jit/api/module.h>
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
 #include <functional>
 #include <optional>

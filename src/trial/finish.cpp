@@ -6,6 +6,7 @@
 #include <c10/util/ScopeExit.h>
 #include <tsq/error.h>
 #include <tsq/measure_operators.h>
+#include <tsq/quantize_goal.h>
 
 #include <algorithm>
 #include <chrono>

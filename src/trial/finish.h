@@ -1,7 +1,9 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
-#include <tsq/quantize_model.h>
+#include <tsq/left_float.h>
+#include <tsq/quantize.h>
+#include <tsq/trial.h>
 
 #include <functional>
 #include <optional>

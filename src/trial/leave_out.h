@@ -1,6 +1,7 @@
 #pragma once
 
-#include <tsq/quantize_model.h>
+#include <tsq/left_float.h>
+#include <tsq/trial.h>
 
 #include <functional>
 #include <optional>

@@ -2,7 +2,7 @@
 #include "backends/pytorch_tables.h"
 
 #include <gtest/gtest.h>
-#include <tsq/backend_config.h>
+#include <tsq/backends.h>
 #include <tsq/error.h>
 #include <tsq/qconfig_mapping.h>
 

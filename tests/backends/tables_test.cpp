@@ -1,7 +1,7 @@
 // Facts about every shipped table that need no PyTorch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <tsq/backend_config.h>
+#include <tsq/backends.h>
 #include <tsq/error.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <tsq/backend_config.h>
+#include <tsq/backends.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/backends.h>
 
 #include "ir/analysis.h"
 #include "passes/match/passes.h"

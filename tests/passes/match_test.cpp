@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/backends.h>
 
 #include <optional>
 

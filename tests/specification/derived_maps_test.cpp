@@ -1,5 +1,6 @@
 // The functions of torch/ao/quantization/backend_config/utils.py on every shipped table, against the wheel's.
 #include <gtest/gtest.h>
+#include <tsq/backends.h>
 #include <tsq/derived_maps.h>
 
 #include <algorithm>

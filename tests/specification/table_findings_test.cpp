@@ -1,6 +1,7 @@
 // What check_table finds in tables that mean nothing where the documents say that they would.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tsq/backends.h>
 #include <tsq/check_table.h>
 
 #include <string>

@@ -6,6 +6,7 @@
 #include <tsq/tsq.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "support/small_models.h"
 

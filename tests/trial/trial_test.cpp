@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <torch/script.h>
+#include <tsq/backends.h>
 #include <tsq/error.h>
 #include <tsq/trial.h>
 

@@ -3,8 +3,9 @@
 #include <tsq/bench/entry.h>
 #include <tsq/bench/profile.h>
 #include <tsq/bench/result.h>
-#include <tsq/quantize.h>
+#include <tsq/progress.h>
 
+#include <cstddef>
 #include <functional>
 #include <iosfwd>
 #include <memory>

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <c10/core/QEngine.h>
-#include <tsq/quantize.h>
+#include <tsq/sample.h>
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq::bench {
 

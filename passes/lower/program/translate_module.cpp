@@ -76,7 +76,7 @@ bool translate_pool_function(ProgramBuilder& program, const ir::Node* node) {
   const auto read = ir::arguments(node);
   if (!is_pool || node->kind() != c10::prim::CallFunction || read.size() < 2) return false;
   const auto rank = static_cast<std::size_t>(targets.front().name.at(targets.front().name.size() - 2) - '0');
-  const Value* asked = node->inputs().back();
+  const ir::Value* asked = node->inputs().back();
   const auto size = pool_size(ir::constant_value(asked), rank);
   const auto input = size ? program.tensor(read.front().value) : std::nullopt;
   if (input) program.define(node->output(), write_adaptive_avg_pool(program, *size, *input));

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <tsq/backend_config.h>
+#include <tsq/backends.h>
 #include <tsq/check_table.h>
 
 #include <nlohmann/json.hpp>

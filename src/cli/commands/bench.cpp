@@ -4,6 +4,7 @@
 #include <tsq/bench/measure.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
+#include <tsq/files.h>
 
 #include <algorithm>
 #include <iterator>

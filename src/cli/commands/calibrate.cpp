@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <torch/script.h>
 #include <tsq/data.h>
+#include <tsq/files.h>
+#include <tsq/quantize.h>
 
 #include <nlohmann/json.hpp>
 

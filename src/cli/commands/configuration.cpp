@@ -1,8 +1,11 @@
 #include "cli/commands/configuration.h"
 
 #include <fmt/format.h>
+#include <tsq/backends.h>
 #include <tsq/error.h>
+#include <tsq/files.h>
 #include <tsq/quantize_model.h>
+#include <tsq/recipe.h>
 #include <tsq/runtime_library.h>
 #include <tsq/train.h>
 

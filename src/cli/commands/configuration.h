@@ -6,7 +6,7 @@
 #include <tsq/qconfig_mapping.h>
 #include <tsq/quantize.h>
 #include <tsq/quantize_model.h>
-#include <tsq/recipe.h>
+#include <tsq/recipe_options.h>
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 #include <torch/script.h>
-#include <tsq/quantize.h>
+#include <tsq/files.h>
 #include <tsq/runtime_library.h>
 #include <tsq/train.h>
 

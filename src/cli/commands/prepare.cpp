@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/recipe_options.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
 #include "cli/commands/float_model.h"

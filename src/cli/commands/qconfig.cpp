@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/recipe.h>
-#include <tsq/train.h>
 
 #include <algorithm>
 #include <array>

@@ -6,6 +6,7 @@
 #include <tsq/data.h>
 #include <tsq/engines.h>
 #include <tsq/error.h>
+#include <tsq/files.h>
 #include <tsq/runner.h>
 #include <tsq/try_load.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <c10/util/ScopeExit.h>
-#include <tsq/quantize.h>
+#include <tsq/progress.h>
 
 #include <chrono>
 #include <list>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tsq/quantize.h>
+#include <tsq/report.h>
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

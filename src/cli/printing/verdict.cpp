@@ -1,6 +1,7 @@
 #include "cli/printing/verdict.h"
 
 #include <fmt/format.h>
+#include <tsq/backends.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>

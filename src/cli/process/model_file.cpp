@@ -5,6 +5,7 @@
 #include <torch/script.h>
 #include <tsq/engine_lock.h>
 #include <tsq/error.h>
+#include <tsq/files.h>
 #include <tsq/train.h>
 
 #include <filesystem>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <utility>
 
 #include "base/text.h"
 #include "config/names/pytorch_names.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tsq/pattern.h>
+#include <tsq/symbol.h>
 
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-#include "config/names/fuser_names.h"
+#include "config/fuser_names.h"
 
 #include <fmt/format.h>
 
