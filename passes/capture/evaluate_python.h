@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 namespace tsq::passes {
 

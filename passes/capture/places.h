@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 /// Places of nodes (ir::place_of) are numbers that follow from the code in which a node stands.
 namespace tsq::passes {

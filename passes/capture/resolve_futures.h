@@ -1,6 +1,8 @@
 #pragma once
 
-#include "ir/model.h"
+#include <ATen/core/function_schema.h>
+
+#include "ir/graph.h"
 
 namespace tsq::passes {
 

@@ -2,8 +2,9 @@
 
 #include <tsq/backend_config.h>
 #include <tsq/qconfig_mapping.h>
+#include <tsq/symbol.h>
 
-#include "ir/model.h"
+#include "ir/module_call.h"
 
 namespace tsq::passes {
 

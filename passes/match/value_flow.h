@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 /// What a value is on the other side of branches and loops.
 namespace tsq::passes {

@@ -25,7 +25,7 @@ ExpectedError::ExpectedError(const ir::Weighted& layer, double step)
     : weights_(layer.weight.detach()
                    .to(at::kDouble)
                    .reshape({layer.groups, layer.weight.size(0) / layer.groups, layer.weight.size(1), -1})),
-      mean_square_(layer.input.mean_square.to(at::kDouble).reshape({layer.groups, 1, -1})),
+      mean_square_(layer.seen.input.mean_square.to(at::kDouble).reshape({layer.groups, 1, -1})),
       of_activation_(mean_square_.clamp_max(step * step / 12)) {}
 
 ExpectedError::ExpectedError(const operators::BatchNorm& bn, const at::Tensor& mean_square, double step)

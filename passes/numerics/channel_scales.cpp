@@ -64,12 +64,13 @@ ir::ChannelStatistics scaled(const ir::ChannelStatistics& channels, const at::Te
 }
 
 void scale_input_statistics(ir::Weighted& weighted, const at::Tensor& scale) {
-  weighted.input = scaled(weighted.input, scale);
-  if (!weighted.input_products.defined()) return;
+  weighted.seen.input = scaled(weighted.seen.input, scale);
+  if (!weighted.seen.input_products.defined()) return;
   const int64_t taps = weighted.weight.numel() / (weighted.weight.size(0) * weighted.weight.size(1));
   const at::Tensor by_column =
       at::constant_pad_nd(scale.reshape({weighted.groups, -1}).repeat_interleave(taps, 1), {0, 1}, 1.0);
-  weighted.input_products = weighted.input_products * by_column.unsqueeze(1) * by_column.unsqueeze(2);
+  weighted.seen.input_products =
+      weighted.seen.input_products * by_column.unsqueeze(1) * by_column.unsqueeze(2);
 }
 
 }  // namespace
@@ -108,7 +109,7 @@ void scale_parameters(Model& model, Node* layer, const match::Equalizable& kind,
   }
   ir::Weighted& weighted = *ir::weighted_of(ir::call_of(model, layer));
   if (scales.input.defined()) scale_input_statistics(weighted, scales.input);
-  if (scales.output.defined()) weighted.output = scaled(weighted.output, scales.output);
+  if (scales.output.defined()) weighted.seen.output = scaled(weighted.seen.output, scales.output);
   // As PyTorch's new parameters: matmul chooses its algorithm by this flag, and the last bit with it.
   weighted.weight = weight.set_requires_grad(true);
   if (weighted.bias.defined() && scales.output.defined())

@@ -74,8 +74,8 @@ Value* product(const ChannelFactors& factors, Node* before, Value* x, const at::
 bool multiply_in_front(const ChannelFactors& factors, Node* node, const ir::Weighted& layer) {
   Node* observer = node->input(0)->node();
   // With a fold the layer is to read what is before its padding.
-  if (!layer.input.mean.defined() || layer.weight.size(1) * layer.groups != layer.input.mean.numel() ||
-      layer.fold)
+  if (!layer.seen.input.mean.defined() ||
+      layer.weight.size(1) * layer.groups != layer.seen.input.mean.numel() || layer.fold)
     return false;
   if (!ir::is_observer(observer) || observer->output()->uses().size() != 1 ||
       !is_float(factors.model, before_clamps(factors.model, observer->input(0))) ||
@@ -83,7 +83,7 @@ bool multiply_in_front(const ChannelFactors& factors, Node* node, const ir::Weig
     return false;
   const auto range = observed_range(factors.model, observer);
   if (!range) return false;
-  const at::Tensor found = best_factors(layer, room(layer.input, *range, factors.margin), range->step,
+  const at::Tensor found = best_factors(layer, room(layer.seen.input, *range, factors.margin), range->step,
                                         worth(operators::products_per_input(layer)));
   if (!found.defined()) return false;
   observer->replaceInput(0, product(factors, observer, observer->input(0), found, "_input_factors", node));
@@ -95,16 +95,17 @@ bool multiply_in_front(const ChannelFactors& factors, Node* node, const ir::Weig
 bool multiply_after(const ChannelFactors& factors, Node* node, const ir::Weighted& layer) {
   // An addend would have to have the factors as well.
   if (node->inputs().size() != 1) return false;
-  if (!layer.output.mean.defined() || layer.output.mean.numel() != layer.weight.size(0)) return false;
+  if (!layer.seen.output.mean.defined() || layer.seen.output.mean.numel() != layer.weight.size(0))
+    return false;
   Node* observer = match::observer_after(factors.model, node);
   const bool is_rounded_for_float =
       observer != nullptr && match::is_read_in_float(factors.model, observer) &&
       !kernels::gives_float_for_free(factors.context.target, factors.model, node);
   const auto range = is_rounded_for_float ? observed_range(factors.model, observer) : std::nullopt;
   if (!range) return false;
-  const at::Tensor found = room(layer.output, *range, factors.margin).clamp_max(kLargestFactor);
-  const double before = noise(layer.output, range->step, at::ones_like(found));
-  const double after = noise(layer.output, range->step, found);
+  const at::Tensor found = room(layer.seen.output, *range, factors.margin).clamp_max(kLargestFactor);
+  const double before = noise(layer.seen.output, range->step, at::ones_like(found));
+  const double after = noise(layer.seen.output, range->step, found);
   if (before < kTolerableNoise || after > worth(operators::products_per_output(layer)) * before) return false;
   Value* exact =
       product(factors, observer->next(), observer->output(), at::reciprocal(found), "_output_factors", node);

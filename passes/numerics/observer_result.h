@@ -1,8 +1,9 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/qconfig.h>
 
-#include "ir/model.h"
+#include "ir/observer_entry.h"
 
 namespace tsq::passes {
 

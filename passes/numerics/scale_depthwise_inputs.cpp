@@ -92,8 +92,8 @@ std::optional<Depthwise> depthwise(const ChannelFactors& factors, Node* node) {
       !layer->padding_name.empty())
     return std::nullopt;
   const auto input = rounded_value(factors.model, node, layer->stride.size());
-  if (!input || !is_rounded_after_layer(factors.model, input->computed) || !layer->input.max.defined() ||
-      layer->input.max.numel() != layer->groups)
+  if (!input || !is_rounded_after_layer(factors.model, input->computed) || !layer->seen.input.max.defined() ||
+      layer->seen.input.max.numel() != layer->groups)
     return std::nullopt;
   const Node* observer = input->observer;
   const auto range = observed_range(factors.model, observer);
@@ -154,7 +154,7 @@ InputRounding as_observed(const Depthwise& input) {
 std::string name_of_layer(const Depthwise& input) { return input.layer->output()->debugName(); }
 
 ChannelRanges calibrated_ranges(const ChannelFactors& factors, const Depthwise& input) {
-  const ir::ChannelStatistics& seen = ir::weighted_of(ir::call_of(factors.model, input.layer))->input;
+  const ir::ChannelStatistics& seen = ir::weighted_of(ir::call_of(factors.model, input.layer))->seen.input;
   return channel_ranges(input, seen.min, seen.max, factors.margin);
 }
 

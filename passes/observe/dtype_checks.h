@@ -1,9 +1,11 @@
 #pragma once
 
+#include <tsq/qconfig_mapping.h>
+
 #include <string>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/match.h"
 #include "passes/observe/target_infos.h"
 
 /// Whether the backend takes what a QConfig asks for (D-05 … D-09).

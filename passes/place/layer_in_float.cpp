@@ -19,8 +19,8 @@ ir::Value* exact_input(const ir::Model& model, ir::Node* layer) {
 void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, std::string_view detail) {
   layer->replaceInput(0, exact_input(model, layer));
   ir::Weighted& weighted = *ir::weighted_of(ir::call_of(model, layer));
-  weighted.input_products.reset();
-  weighted.input = {};
+  weighted.seen.input_products.reset();
+  weighted.seen.input = {};
   ir::leave_float(model, layer, ir::Placement::Float, reason, detail);
 }
 

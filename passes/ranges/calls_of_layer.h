@@ -73,19 +73,19 @@ inline bool are_of_one_layer(const ir::ModuleCall& a, const ir::ModuleCall& b) {
 }
 
 /// Calls that no data reached are given what another call of their layer has seen, so that they go on sharing
-/// its weights. `part`: the member of ir::Weighted; `is_known(value)`: whether it was seen.
+/// its weights. `part`: the member of ir::LayerStatistics; `is_known(value)`: whether it was seen.
 template <typename Part, typename IsKnown>
-void give_to_unseen_calls(ir::Model& model, Part ir::Weighted::*part, const IsKnown& is_known) {
+void give_to_unseen_calls(ir::Model& model, Part ir::LayerStatistics::*part, const IsKnown& is_known) {
   std::vector<ir::ModuleCall*> seen;
   std::vector<ir::ModuleCall*> unseen;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (const ir::Weighted* weighted = weighted_at(model, node))
-      (is_known(weighted->*part) ? seen : unseen).push_back(&ir::call_of(model, node));
+      (is_known(weighted->seen.*part) ? seen : unseen).push_back(&ir::call_of(model, node));
   }
   for (ir::ModuleCall* call : unseen) {
     const auto found = std::ranges::find_if(
         seen, [&](const ir::ModuleCall* each) { return are_of_one_layer(*each, *call); });
-    if (found != seen.end()) ir::weighted_of(*call)->*part = ir::weighted_of(**found)->*part;
+    if (found != seen.end()) ir::weighted_of(*call)->seen.*part = ir::weighted_of(**found)->seen.*part;
   }
 }
 

@@ -43,7 +43,7 @@ void take_output(Model& model, const Node* channel_observer, const Module& found
   while (ir::is_observer(node) || match::commutes_with_scaling(model, node))
     node = ir::operands(node).front()->node();
   ir::Weighted* weighted = weighted_at(model, node);
-  if (weighted != nullptr && !weighted->stride.empty()) weighted->output = statistics_of(found);
+  if (weighted != nullptr && !weighted->stride.empty()) weighted->seen.output = statistics_of(found);
 }
 
 /// To the layers that read what a channel observer returns.
@@ -72,8 +72,8 @@ bool take_channel_statistics(Model& model, const PassContext& /*context*/) {
     }
   }
   inputs.to_each_call(
-      [](ir::Weighted& call, const Module& observer) { call.input = statistics_of(observer); });
-  give_to_unseen_calls(model, &ir::Weighted::input,
+      [](ir::Weighted& call, const Module& observer) { call.seen.input = statistics_of(observer); });
+  give_to_unseen_calls(model, &ir::LayerStatistics::input,
                        [](const ir::ChannelStatistics& input) { return input.mean.defined(); });
   for (Node* node : channel_observers) bypass(node);
   return !channel_observers.empty();

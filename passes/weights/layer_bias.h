@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "ir/model.h"
+#include "ir/weighted.h"
 
 namespace tsq::passes {
 

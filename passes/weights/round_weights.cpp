@@ -81,12 +81,12 @@ at::Tensor damped_covariance(const at::Tensor& products, const at::Tensor& mean)
 }
 
 bool can_be_rounded(const ir::Weighted& weighted) {
-  if (!weighted.weight_qparams || !weighted.input_products.defined()) return false;
+  if (!weighted.weight_qparams || !weighted.seen.input_products.defined()) return false;
   const int64_t columns = weighted.weight.numel() / weighted.weight.size(0);
   return torchscript::are_symmetric_rows(*weighted.weight_qparams) && weighted.group_size == 0 &&
-         weighted.input_products.size(0) == weighted.groups &&
-         weighted.input_products.size(1) == columns + 1 &&
-         at::isfinite(weighted.input_products).all().item<bool>();
+         weighted.seen.input_products.size(0) == weighted.groups &&
+         weighted.seen.input_products.size(1) == columns + 1 &&
+         at::isfinite(weighted.seen.input_products).all().item<bool>();
 }
 
 /// Kernels that add products in 16 bits bound the codes: their scales are widened for the nearest ones.
@@ -103,7 +103,7 @@ at::Tensor scales_of(const ir::Weighted& weighted) {
 }
 
 ir::LearnedRounding learned(const ir::Weighted& weighted) {
-  const at::Tensor products = weighted.input_products.to(at::kDouble);
+  const at::Tensor products = weighted.seen.input_products.to(at::kDouble);
   const int64_t columns = products.size(1) - 1;
   const at::Tensor mean = products.slice(1, 0, columns).select(2, columns);
   const auto in_single = [&](const at::Tensor& tensor) {
@@ -124,7 +124,7 @@ void round(const ir::LearnedRounding& learned, ir::Weighted& weighted) {
   const at::Tensor rounded = scales_of(weighted) * learned.codes.to(at::kFloat);
   weighted.weight = rounded.reshape(weighted.weight.sizes()).to(weighted.weight.scalar_type());
   take_off_bias(weighted, learned.excess);
-  weighted.input = {.sizes = weighted.input.sizes};
+  weighted.seen.input = {.sizes = weighted.seen.input.sizes};
 }
 
 /// What is looked up besides is best with the nearest codes.
@@ -151,7 +151,7 @@ bool round_weights(ir::Model& model, const PassContext& context) {
       round(known->second, weighted);
       has_changed = true;
     }
-    weighted.input_products.reset();
+    weighted.seen.input_products.reset();
     context.advance(Part::Layer, layers.size());
   }
   return has_changed;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <tsq/symbol.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 #include "ir/origin.h"
 
 namespace tsq::ir {

@@ -2,12 +2,24 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "ir/model.h"
+#include <cstdint>
 
-/// What an observer's own tensor was, channel by channel, at the observer.
+#include "ir/graph.h"
+
 namespace tsq::ir {
 
-/// Writes it beside an observer, for the passes that choose factors of channels.
+/// What each channel of a layer's input was over the calibration data; undefined: not observed.
+struct ChannelStatistics {
+  int64_t axis{-1};  ///< of the channels, counted from the last dimension
+  at::Tensor mean{};
+  at::Tensor mean_square{};
+  at::Tensor min{};
+  at::Tensor max{};
+  at::Tensor sizes{};  ///< the largest of each dimension, of the tensors with the most dimensions
+};
+
+/// Writes what an observer's own tensor was beside the observer, for the passes that choose factors of
+/// channels.
 inline void set_channel_statistics(Node* observer, const ChannelStatistics& channels) {
   observer->i_(c10::Symbol::attr("tsq_axis"), channels.axis);
   observer->t_(c10::Symbol::attr("tsq_mean_square"), channels.mean_square);

@@ -1,6 +1,12 @@
 #pragma once
 
-#include "ir/model.h"
+#include <ATen/core/function_schema.h>
+#include <torch/csrc/jit/api/module.h>
+
+#include <memory>
+#include <string>
+
+#include "ir/graph.h"
 
 namespace tsq::ir {
 

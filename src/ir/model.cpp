@@ -2,27 +2,9 @@
 
 #include <utility>
 
-#include "ir/methods.h"
 #include "ir/reasons.h"
 
 namespace tsq::ir {
-namespace {
-
-const c10::Symbol kCallAttribute = c10::Symbol::attr("tsq_call");
-const c10::Symbol kObserverAttribute = c10::Symbol::attr("tsq_observer");
-const c10::Symbol kRecordAttribute = c10::Symbol::attr("tsq_record");
-const c10::Symbol kScopeAttribute = c10::Symbol::attr("tsq_scope");
-
-}  // namespace
-
-const c10::Symbol kModuleKind = c10::Symbol::fromQualString("prim::tsq_module");
-const c10::Symbol kObserverKind = c10::Symbol::fromQualString("prim::tsq_observer");
-
-Weighted* weighted_of(ModuleCall& call) { return const_cast<Weighted*>(weighted_of(std::as_const(call))); }
-const Weighted* weighted_of(const ModuleCall& call) {
-  if (call.weighted) return &*call.weighted;
-  return call.members.empty() ? nullptr : weighted_of(call.members.front());
-}
 
 c10::TypePtr self_type() {
   static const c10::ClassTypePtr type =
@@ -39,9 +21,6 @@ Model Model::copy() const {
   return result;
 }
 
-bool is_module_call(const Node* node) { return node->kind() == kModuleKind; }
-bool is_observer(const Node* node) { return node->kind() == kObserverKind; }
-
 bool is_standalone(const Model& model, const Node* node) {
   return is_module_call(node) && call_of(model, node).standalone.has_value();
 }
@@ -50,40 +29,18 @@ bool is_opaque(const Model& model, const Node* node) {
   return is_module_call(node) && is_opaque(call_of(model, node));
 }
 
-bool is_batch_norm(const ModuleCall& call) { return call.type.name.starts_with("torch.nn.BatchNorm"); }
 bool is_batch_norm(const Model& model, const Node* node) {
   return is_module_call(node) && is_batch_norm(call_of(model, node));
 }
 
-ModuleCall& call_of(Model& model, const Node* node) {
-  return model.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
-}
-const ModuleCall& call_of(const Model& model, const Node* node) {
-  return model.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
-}
-
-void set_call(Node* node, std::size_t index) { node->i_(kCallAttribute, static_cast<int64_t>(index)); }
-
-std::size_t observer_index(const Node* node) { return static_cast<std::size_t>(node->i(kObserverAttribute)); }
-void set_observer_index(Node* node, std::size_t index) {
-  node->i_(kObserverAttribute, static_cast<int64_t>(index));
-}
-
-std::optional<std::size_t> scope_index(const Node* node) {
-  if (!node->hasAttribute(kScopeAttribute)) return std::nullopt;
-  return static_cast<std::size_t>(node->i(kScopeAttribute));
-}
+ModuleCall& call_of(Model& model, const Node* node) { return model.calls.at(call_index(node)); }
+const ModuleCall& call_of(const Model& model, const Node* node) { return model.calls.at(call_index(node)); }
 
 const Scope& scope_of(const Model& model, const Node* node) {
   return model.scopes.at(scope_index(node).value_or(0));
 }
 const std::string& layer_of(const Model& model, const Node* node) {
   return is_module_call(node) ? call_of(model, node).path : scope_of(model, node).path;
-}
-void set_scope(Node* node, std::size_t index) { node->i_(kScopeAttribute, static_cast<int64_t>(index)); }
-void take_scope(Node* to, const Node* from) {
-  if (const auto index = scope_index(from)) set_scope(to, *index);
-  take_place(to, from);
 }
 
 ObserverEntry& observer_of(Model& model, const Node* node) {
@@ -97,20 +54,16 @@ NodeRecord* record_of(Model& model, const Node* node) {
   return const_cast<NodeRecord*>(record_of(std::as_const(model), node));
 }
 const NodeRecord* record_of(const Model& model, const Node* node) {
-  if (!node->hasAttribute(kRecordAttribute)) return nullptr;
-  return &model.records.at(static_cast<std::size_t>(node->i(kRecordAttribute)));
+  const auto index = record_index(node);
+  return index ? &model.records.at(*index) : nullptr;
 }
 
 NodeRecord& record_for(Model& model, Node* node) {
-  if (!node->hasAttribute(kRecordAttribute)) {
-    node->i_(kRecordAttribute, static_cast<int64_t>(model.records.size()));
+  if (!record_index(node)) {
+    set_record(node, model.records.size());
     model.records.emplace_back();
   }
   return *record_of(model, node);
-}
-
-void take_record(Node* to, const Node* from) {
-  if (from->hasAttribute(kRecordAttribute)) to->i_(kRecordAttribute, from->i(kRecordAttribute));
 }
 
 Decision* decision_of(Model& model, const Node* node) {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <tsq/symbol.h>
+
 #include <optional>
 #include <vector>
 
 #include "ir/analysis.h"
-#include "ir/model.h"
+#include "ir/graph.h"
 #include "ir/origin.h"
 
 /// Numbers on the left of a tensor: `0.1 * x` is mul(x, 0.1) to TorchScript, `2.0 / x`

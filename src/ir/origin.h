@@ -1,10 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 namespace tsq::ir {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/model.h"
+#include "ir/weighted.h"
 
 namespace tsq::ir {
 

@@ -181,7 +181,7 @@ bool ChannelFlow::visit_layer(Node* node, const ir::Weighted& layer) {
   const auto dims = static_cast<int64_t>(layer.stride.size());
   const int64_t inputs = layer.weight.size(1) * layer.groups;
   int64_t rank = dims > 0 ? dims + 2 : 2;
-  if (is_calibrated_) rank = layer.input.sizes.defined() ? layer.input.sizes.numel() : 0;
+  if (is_calibrated_) rank = layer.seen.input.sizes.defined() ? layer.seen.input.sizes.numel() : 0;
   channels_.emplace(
       node->output(),
       *of_new_sizes(Channels{.rank = rank, .axis = -1 - dims, .keys = new_keys(layer.weight.size(0), node)}));
@@ -191,7 +191,8 @@ bool ChannelFlow::visit_layer(Node* node, const ir::Weighted& layer) {
   const auto count = static_cast<int64_t>(x->keys.size());
   const bool fits =
       x->axis == -1 - dims && x->shape.empty() && (x->is_spread ? inputs % count == 0 : inputs == count);
-  const bool is_known = !is_calibrated_ || (layer.input.mean.defined() && layer.input.mean.numel() == inputs);
+  const bool is_known =
+      !is_calibrated_ || (layer.seen.input.mean.defined() && layer.seen.input.mean.numel() == inputs);
   if (!fits || !is_known) return false;
   std::vector<int> keys;
   for (const int key : x->keys) keys.insert(keys.end(), static_cast<std::size_t>(inputs / count), key);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <tsq/backend_config.h>
+#include <tsq/qconfig.h>
+#include <tsq/symbol.h>
 
 #include <optional>
 
-#include "ir/model.h"
+#include "ir/module_call.h"
 
 namespace tsq::match {
 

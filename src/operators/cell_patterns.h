@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 namespace tsq::operators {
 

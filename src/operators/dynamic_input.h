@@ -1,6 +1,10 @@
 #pragma once
 
-#include "ir/model.h"
+#include <c10/core/ScalarType.h>
+
+#include <optional>
+
+#include "ir/graph.h"
 
 namespace tsq::operators {
 

@@ -1,6 +1,11 @@
 #pragma once
 
-#include "ir/model.h"
+#include <torch/csrc/jit/api/module.h>
+
+#include <memory>
+#include <string>
+
+#include "ir/graph.h"
 
 namespace tsq::operators {
 

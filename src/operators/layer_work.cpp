@@ -12,7 +12,7 @@ int64_t inputs_per_place(const ir::Weighted& layer) {
 }
 
 std::optional<int64_t> inputs_of_call(const ir::Weighted& layer) {
-  const at::Tensor& sizes = layer.input.sizes;
+  const at::Tensor& sizes = layer.seen.input.sizes;
   if (!sizes.defined() || sizes.numel() == 0) return std::nullopt;
   return sizes.prod().item<int64_t>();
 }

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ir/model.h"
+#include "ir/weighted.h"
 
 /// How much a convolution or linear layer computes, but for the edges of convolutions.
 namespace tsq::operators {

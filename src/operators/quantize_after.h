@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 namespace tsq::operators {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 /// What a graph says of an output whose numbers may be scores: what makes them, and what reads them.
 namespace tsq::operators {

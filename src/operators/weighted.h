@@ -1,6 +1,16 @@
 #pragma once
 
-#include "ir/model.h"
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/qconfig.h>
+#include <tsq/symbol.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ir/weighted.h"
 
 namespace tsq::operators {
 

@@ -114,7 +114,7 @@ TEST(EqualizeAcrossLayers, TheSizesOfInputsStayKnown) {
   Equalized result = equalized(calibrated(model));
   ASSERT_GT(factors(model, result, "first").max().item<double>(), 2);
   for (const char* path : {"first", "depthwise", "last"})
-    EXPECT_TRUE(testing::layer(result.of.model, path).input.sizes.defined()) << path;
+    EXPECT_TRUE(testing::layer(result.of.model, path).seen.input.sizes.defined()) << path;
 }
 
 /// conv → `between` → conv; `between` may use the batch norm `bn`. The channels of the first reach from 0.05

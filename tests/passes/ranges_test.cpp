@@ -68,7 +68,7 @@ TEST(TakeChannelStatistics, LayersKnowTheirChannelsAndTheObserversAreGone) {
   EXPECT_EQ(observers_of(made, "ChannelStatisticsObserver"), 2U);
   EXPECT_TRUE(passes::take_channel_statistics(made, context));
   EXPECT_EQ(observers_of(made, "ChannelStatisticsObserver"), 0U);
-  const ir::ChannelStatistics& input = testing::layer(made, "first").input;
+  const ir::ChannelStatistics& input = testing::layer(made, "first").seen.input;
   EXPECT_TRUE(at::allclose(input.mean.to(at::kFloat), x.mean({0, 2, 3}), 1e-4, 1e-6));
   EXPECT_TRUE(at::equal(input.sizes, torch::tensor({2, 3, 8, 8}, at::kLong)));
   EXPECT_FALSE(passes::take_channel_statistics(made, context));
@@ -83,7 +83,7 @@ TEST(TakeInputProducts, LayersKnowThemAndTheObserversAreGone) {
   EXPECT_TRUE(passes::take_input_products(made, context));
   EXPECT_EQ(observers_of(made, "InputProductsObserver"), 0U);
   EXPECT_EQ(testing::count(made, "aten::im2col"), 0U);
-  EXPECT_EQ(testing::layer(made, "first").input_products.size(-1), 3 * 3 * 3 + 1);
+  EXPECT_EQ(testing::layer(made, "first").seen.input_products.size(-1), 3 * 3 * 3 + 1);
   EXPECT_FALSE(passes::take_input_products(made, context));
 }
 

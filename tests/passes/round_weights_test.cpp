@@ -128,7 +128,7 @@ TEST(RoundWeights, ThePassAloneLowersTheErrorAndForgetsTheProducts) {
     const double nearest = output_error(network, testing::layer(model, "a"));
     EXPECT_TRUE(passes::round_weights(model, context)) << network.name;
     EXPECT_LT(output_error(network, testing::layer(model, "a")), 0.8 * nearest) << network.name;
-    EXPECT_FALSE(testing::layer(model, "a").input_products.defined()) << network.name;
+    EXPECT_FALSE(testing::layer(model, "a").seen.input_products.defined()) << network.name;
     EXPECT_EQ(layers, 1) << network.name;
     EXPECT_FALSE(passes::round_weights(model, context)) << network.name;
   }

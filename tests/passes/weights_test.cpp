@@ -172,7 +172,7 @@ TEST(CorrectBiases, ABiasTakesBackWhatTheRoundedWeightAddsToTheMean) {
   auto [model, context] = reference_of(one_linear(), torch::randn({16, 8}));
   ir::Weighted& fc = testing::layer(model, "fc");
   const at::Tensor mean = torch::rand({8}, at::kDouble) + 1;
-  fc.input.mean = mean;
+  fc.seen.input.mean = mean;
   const auto mean_output = [&](const at::Tensor& weight, const at::Tensor& bias) {
     return at::linear(mean, weight.detach().to(at::kDouble), bias.detach().to(at::kDouble));
   };

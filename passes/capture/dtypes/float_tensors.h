@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/attributes.h"
 #include "passes/capture/dtypes/replaced_dtypes.h"
 
 namespace tsq::passes {

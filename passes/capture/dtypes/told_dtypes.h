@@ -2,10 +2,11 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 /// What a node is told of dtypes.
 namespace tsq::passes {

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/embedding_table.h"
+#include "ir/graph.h"
 #include "torchscript/modules/embedding.h"
 
 namespace tsq::passes {

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "ir/model.h"
+#include <cstdint>
+
+#include "ir/weighted.h"
 #include "passes/lower/program/translation_cache.h"
 
 namespace tsq::passes {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "ir/model.h"
+#include "ir/graph.h"
+#include "ir/weighted.h"
 
 namespace tsq::operators {
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/weighted.h"
 
 namespace tsq::operators {
 

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/symbol.h>
 
 #include <memory>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 /// Attention and transformer layers of torch.nn in plain operators. Their own code asks at run time whether
 /// one fused float kernel can do all of the layer; here each projection is a linear layer and attention is

@@ -1,8 +1,17 @@
 #pragma once
 
-#include <optional>
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/observer.h>
+#include <tsq/symbol.h>
 
-#include "ir/model.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/embedding_table.h"
+#include "ir/module_call.h"
 
 namespace tsq::torchscript {
 

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "ir/model.h"
+#include <torch/csrc/jit/api/module.h>
+
+#include "ir/module_call.h"
 
 namespace tsq::torchscript {
 

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/api/module.h>
 
-#include "ir/model.h"
+#include <memory>
+
+#include "ir/graph.h"
+#include "ir/module_call.h"
+#include "ir/weighted.h"
 
 namespace tsq::torchscript {
 

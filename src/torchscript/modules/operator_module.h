@@ -1,8 +1,13 @@
 #pragma once
 
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/symbol.h>
+
+#include <optional>
 #include <span>
 
-#include "ir/model.h"
+#include "ir/graph.h"
 
 namespace tsq::torchscript {
 

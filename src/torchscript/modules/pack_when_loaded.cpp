@@ -162,7 +162,7 @@ Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point, const 
                                {"scale", tensor, scale},
                                {"zero_point", tensor, at::zeros_like(scale, at::kInt)},
                                {"input_has_zero_point", c10::BoolType::get(), input_has_zero_point},
-                               {"input_sizes", c10::ListType::ofInts(), sizes_of(weighted.input)},
+                               {"input_sizes", c10::ListType::ofInts(), sizes_of(weighted.seen.input)},
                                {"packed", tensor, at::Tensor()}}),
       kPointwise);
   try {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/api/module.h>
 
+#include <cstdint>
 #include <string_view>
 
-#include "ir/model.h"
+#include "ir/weighted.h"
 
 namespace tsq::torchscript {
 

@@ -1,12 +1,18 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/observer.h>
+#include <tsq/symbol.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/module_call.h"
 
 namespace tsq::torchscript {
 

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "ir/model.h"
+#include <ATen/core/Tensor.h>
+
+#include "ir/weighted.h"
 
 namespace tsq::torchscript {
 

@@ -1,6 +1,11 @@
 #pragma once
 
-#include "ir/model.h"
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/symbol.h>
+
+#include <cstdint>
+
 #include "operators/weighted.h"
 
 namespace tsq::torchscript {

@@ -1,6 +1,13 @@
 #pragma once
 
-#include "ir/model.h"
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/api/module.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "ir/weighted.h"
 
 namespace tsq::torchscript {
 

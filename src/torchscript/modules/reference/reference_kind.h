@@ -1,11 +1,14 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <tsq/observer.h>
 #include <tsq/qconfig.h>
+#include <tsq/symbol.h>
 
 #include <string_view>
 
-#include "ir/model.h"
+#include "ir/graph.h"
+#include "ir/module_call.h"
 
 namespace tsq::torchscript {
 

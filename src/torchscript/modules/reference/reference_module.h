@@ -1,13 +1,16 @@
 #pragma once
 
+#include <torch/csrc/jit/api/module.h>
 #include <tsq/backend_config.h>
 #include <tsq/error.h>
+#include <tsq/observer.h>
 #include <tsq/reference_module.h>
+#include <tsq/symbol.h>
 
 #include <cstddef>
 #include <optional>
 
-#include "ir/model.h"
+#include "ir/module_call.h"
 #include "torchscript/modules/reference/reference_kind.h"
 
 namespace tsq::torchscript {
