@@ -139,6 +139,7 @@ constexpr FlowRow kFlow[] = {
     {"observe_where_read", Room::Observe, Step::Observe, Takes::All, observe_where_read, "observers of values that may not be there → in front of their readers"},
     {"observe_branches", Room::Observe, Step::Observe, Takes::Best, observe_branches, "observers of one range at the ends of branches → the same, and whether samples came there"},
     {"make_observers", Room::Observe, Step::Observe, Takes::All, make_observers, "observers' specifications → observers"},
+    {"number_values", Room::Observe, Step::Observe, Takes::PostTraining, number_values, "values → numbers, by which what calibration sees of them is kept"},
 
     {"check_trained", Room::Train, Step::Place, Takes::Training, check_trained, "refuses NaN and infinity that training has left"},
     {"finish_training", Room::Train, Step::Place, Takes::Training, finish_training, "qat.ConvBnReLU2d(x) → ConvReLU2d(x) with the ranges that training found"},
@@ -146,6 +147,7 @@ constexpr FlowRow kFlow[] = {
     {"settle_methods", Room::Ranges, Step::Place, Takes::All, settle_methods, "methods that saw no data take the ranges of the same values in forward"},
     {"batch_inputs", Room::Ranges, Step::Place, Takes::All, batch_inputs, "conv(x) of one sample → squeeze(conv(unsqueeze(x, 0)), 0)"},
     {"settle_unreached", Room::Ranges, Step::Place, Takes::PostTraining, settle_unreached, "branches that no sample entered → the ranges of the same values elsewhere, or none"},
+    {"take_facts", Room::Ranges, Step::Place, Takes::PostTraining, take_facts, "what observers saw → what is known of their values"},
     {"know_dtypes", Room::Ranges, Step::Place, Takes::Best, know_dtypes, "linear(y, w.to(x.dtype)), x was float32 → linear(y, w.to(float32))"},
     {"drop_observed_clamps", Room::Ranges, Step::Place, Takes::Best, drop_observed_clamps, "hardswish(observer(clamp(x))) → hardswish(observer(x))"},
     {"take_channel_statistics", Room::Ranges, Step::Place, Takes::Best, take_channel_statistics, "conv(channel_observer(x)) → conv(x) that knows its channels"},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ir/live_nodes.h"
+#include "ir/value_numbers.h"
 #include "passes/context/pass_context.h"
 
 /// What passes of several rooms do with nodes.
@@ -31,14 +32,18 @@ bool change_nodes(Model& model, const IsWanted& is_wanted, const Change& change)
   });
 }
 
-/// Whoever reads the only output of `node` reads `by` from here on, and the node is gone.
+/// Whoever reads the only output of `node` reads `by`, the same value, from here on, and the node is gone.
 inline void replace_node(Node* node, Value* by) {
+  ir::take_number(by, node->output());
   node->output()->replaceAllUsesWith(by);
   node->destroy();
 }
 
 /// Whoever reads what a node returns reads its first input; the node is gone.
-inline void bypass(Node* node) { replace_node(node, node->input(0)); }
+inline void bypass(Node* node) {
+  node->output()->replaceAllUsesWith(node->input(0));
+  node->destroy();
+}
 
 /// The weighted operator that a node calls; null where there is none.
 inline ir::Weighted* weighted_at(Model& model, const Node* node) {

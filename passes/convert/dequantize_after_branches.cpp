@@ -7,6 +7,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
+#include "ir/value_numbers.h"
 #include "operators/no_value.h"
 #include "passes/convert/passes.h"
 
@@ -71,9 +72,12 @@ void dequantize_after(Node* branches, std::size_t index) {
   };
   if (!operators::may_be_no_value(joined)) {
     Value* made = dequantize_before(branches->next());
+    ir::take_number(made, joined);
+    ir::drop_number(joined);  // it is quantized now
     joined->replaceAllUsesAfterNodeWith(made->node(), made);
     return;
   }
+  ir::drop_number(joined);
   for (const torch::jit::Use& use : std::vector(joined->uses()))
     use.user->replaceInput(use.offset, dequantize_before(use.user));
 }

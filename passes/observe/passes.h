@@ -75,4 +75,8 @@ bool observe_branches(ir::Model& model, const PassContext& context);
 /// ObserverEntry::module of every observer, and Model::weight_fake_quants of a model that trains.
 bool make_observers(ir::Model& model, const PassContext& context);
 
+/// Numbers the values of the graph (ir::value_number), so that what calibration sees of each is known by all
+/// that follows.
+bool number_values(ir::Model& model, const PassContext& context);
+
 }  // namespace tsq::passes

@@ -207,6 +207,7 @@ class BatchInputs {
     };
     Node* end = node;
     while (end->output()->uses().size() == 1 && is_activation(end->output()->uses().front().user)) {
+      ir::drop_number(end->output());  // calibration saw no batch of it
       end = end->output()->uses().front().user;
       done_.insert(end);
     }
@@ -222,6 +223,8 @@ class BatchInputs {
       batches_[observed->user->output()] = given;
     }
     Value* made = samples(given.value, batch, next);
+    ir::take_number(made, result);
+    ir::drop_number(result);
     if (observed == uses.end()) batches_[made] = given;
     add_replaced(made->node());
     for (const torch::jit::Use& use : uses) use.user->replaceInput(use.offset, made);

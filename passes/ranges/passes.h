@@ -25,6 +25,11 @@ bool batch_inputs(ir::Model& model, const PassContext& context);
 ///     →   if c: y = obs1(linear1(x)) else: y = linear2(x)
 bool settle_unreached(ir::Model& model, const PassContext& context);
 
+/// Adds to Model::facts what the observers saw of their values: float32 alone, whether all of it was finite,
+/// and the range, where one observer has the extremes of one value. Calibration by tsq has found dtypes and
+/// sizes itself; where LibTorch ran the prepared model, the observers alone know.
+bool take_facts(ir::Model& model, const PassContext& context);
+
 /// Casts of parameters to the dtype of a value that was float32 in all samples, and to its device: constants
 /// from here on, of which the file holds the int8 weight alone.
 ///   linear(y, to(w, dtype(x)))   →   linear(y, to(w, float32))

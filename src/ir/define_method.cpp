@@ -10,6 +10,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/methods.h"
+#include "ir/value_numbers.h"
 
 namespace tsq::ir {
 namespace {
@@ -79,10 +80,12 @@ void define_method(torch::jit::Module& module, const std::string& name, const st
   add_method(module, name, body)->setSchema(on_new_self(module, name, schema));
 }
 
-void strip_marks(Graph& graph) {
+void strip_marks(Graph& graph, bool keeps_value_numbers) {
   for (Node* node : nodes_in_order(graph)) {
     for (const c10::Symbol name : node->attributeNames()) {
-      if (std::string_view(name.toUnqualString()).starts_with("tsq_")) node->removeAttribute(name);
+      const bool is_kept = keeps_value_numbers && name == kValueNumbers;
+      if (!is_kept && std::string_view(name.toUnqualString()).starts_with("tsq_"))
+        node->removeAttribute(name);
     }
   }
 }

@@ -26,7 +26,8 @@ torch::jit::Function* add_method(torch::jit::Module& module, const std::string& 
 void define_method(torch::jit::Module& module, const std::string& name, const std::shared_ptr<Graph>& body,
                    const c10::FunctionSchema& schema);
 
-/// Removes the attributes that passes leave on nodes for each other, which begin with "tsq_".
-void strip_marks(Graph& graph);
+/// Removes the attributes that passes leave on nodes for each other, which begin with "tsq_"; the numbers of
+/// values stay where calibration is to find them.
+void strip_marks(Graph& graph, bool keeps_value_numbers = false);
 
 }  // namespace tsq::ir

@@ -15,6 +15,7 @@
 #include "base/attribute_name.h"
 #include "ir/analysis.h"
 #include "ir/live_nodes.h"
+#include "ir/value_numbers.h"
 
 namespace tsq::ir {
 
@@ -163,6 +164,7 @@ Value* Rewriter::call(ModuleCall call, const std::vector<Value*>& inputs) const 
 
 void Rewriter::replace(Node* node, Value* by) {
   take_record(by->node(), node);
+  take_number(by, node->output());
   // A copy: the name is taken away from the other value.
   if (node->output()->hasDebugName() && by->node()->kind() != c10::prim::Param)
     by->setDebugName(std::string(node->output()->debugName()));
@@ -220,6 +222,7 @@ Node* reshape_for_view(Model& model, Node* view) {
   made->output()->copyMetadata(view->output());
   take_scope(made, view);
   take_record(made, view);
+  take_number(made->output(), view->output());
   view->output()->replaceAllUsesWith(made->output());
   view->destroy();
   return made;

@@ -63,7 +63,8 @@ class Rewriter {
   Value* op(const char* kind, const std::vector<Value*>& inputs, const c10::TypePtr& type = nullptr) const;
   Value* call(ModuleCall call, const std::vector<Value*>& inputs) const;
 
-  /// Whoever reads the only output of `node` reads `by`, which has its name and record from here on.
+  /// Whoever reads the only output of `node` reads `by`, the same value, which has its name, record and
+  /// number from here on.
   static void replace(Node* node, Value* by);
 
  private:

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "ir/attributes.h"
+#include "ir/facts.h"
 #include "ir/graph.h"
 #include "ir/learned_rounding.h"
 #include "ir/match.h"
@@ -54,6 +55,8 @@ struct Model {
   bool any_spelling{false};
   std::unordered_set<std::string> taken_names{};  ///< of the user's attributes and methods: for nothing else
   std::unordered_map<std::string, int> first_free_numbers{};  ///< by name: unique_attribute_name's memory
+
+  Facts facts{};  ///< what calibration has seen of values (facts_of)
 
   // What passes have found out about the whole.
   bool opens_methods{false};                            ///< methods beside forward are captured as forward is

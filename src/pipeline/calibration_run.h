@@ -6,19 +6,22 @@
 #include <memory>
 #include <string>
 
+#include "ir/facts.h"
 #include "pipeline/ranges_left.h"
 
 namespace tsq::detail {
 
 /// Runs a method of a prepared module on samples with the compiled form of its observers (observe of
-/// observer_module.h) in place of their TorchScript. The observers are the module's own.
+/// observer_module.h) in place of their TorchScript. The observers are the module's own. Beside each numbered
+/// value of the method stands an operator that takes note of it.
 class CalibrationRun {
  public:
   CalibrationRun(torch::jit::Module prepared, const std::string& method);
 
   [[nodiscard]] const c10::FunctionSchema& schema() const noexcept { return schema_; }
-  /// Throws what the method throws. `left`, where it is not null, counts what leaves the ranges until now.
-  void operator()(const Sample& sample, RangesLeft* left = nullptr) const;
+  /// Throws what the method throws. `left`, where it is not null, counts what leaves the ranges until now,
+  /// and `facts` is told the dtype and the sizes of each numbered value.
+  void operator()(const Sample& sample, RangesLeft* left = nullptr, ir::Facts* facts = nullptr) const;
 
  private:
   torch::jit::Module prepared_;

@@ -266,7 +266,8 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
     try {
       const bool counts = i + detail::size_of_last_part(samples.size()) >= samples.size();
       // The model may write into its arguments.
-      run(detail::copy_of(samples[i]), counts ? &stage.ranges_left : nullptr);
+      run(detail::copy_of(samples[i]), counts ? &stage.ranges_left : nullptr,
+          stage.trains ? nullptr : &stage.model.facts);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {

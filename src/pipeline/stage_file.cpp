@@ -14,12 +14,14 @@
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/processor_faults.h"
+#include "base/json_reason.h"
 #include "base/known_engines.h"
 #include "base/stages.h"
 #include "config/module_definition.h"
 #include "io/archive.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
+#include "pipeline/kept_facts.h"
 #include "pipeline/module_fingerprint.h"
 #include "pipeline/reference_training.h"
 #include "pipeline/run.h"
@@ -30,7 +32,7 @@ namespace detail {
 namespace {
 
 /// Of prepared and reference files: raised when older ones cannot be read any more.
-constexpr int kLayout = 3;
+constexpr int kLayout = 4;
 
 /// Types have QConfigs, and every one of them leaves activations in float.
 bool is_weight_only(const QConfigMapping& mapping) {
@@ -124,20 +126,12 @@ constexpr const char* kTrained = "trained_parameters";
 constexpr const char* kContent = "content";
 constexpr const char* kRounding = "learned_rounding";
 constexpr const char* kProducts = "products";
+constexpr const char* kFacts = "facts";
 
 /// A hash of a continuation but for the numbers of samples: what the observers of a file belong to.
 std::string fingerprint_of(nlohmann::json continuation) {
   continuation.erase("calibration");  // counts what the observers have seen
   return c10::sha1(continuation.dump()).str();
-}
-
-/// The layer, argument or kind of operator that returns what an observer sees. The names of all other values
-/// change when code is printed and read again.
-std::string name_of(const ir::Model& model, const ir::Value* value) {
-  const ir::Node* node = value->node();
-  if (node == model.graph->param_node()) return value->debugName();
-  const Decision* decision = ir::is_module_call(node) ? ir::decision_of(model, node) : nullptr;
-  return decision != nullptr && !decision->node.empty() ? decision->node : node->kind().toQualString();
 }
 
 /// The names of observers. A key is what the observer sees and the observer's index, in the order of the
@@ -150,7 +144,7 @@ std::map<std::string, std::string> names_by_value(const ir::Model& model) {
     if (!ir::is_observer(node) || !named.insert(ir::observer_index(node)).second) continue;
     const ir::Value* value = node->input(0);
     while (ir::is_observer(value->node())) value = value->node()->input(0);
-    const std::string name = name_of(model, value);
+    const std::string name = detail::name_of_value(model, value);
     names.emplace(fmt::format("{}#{}", name, of_name[name]++), ir::observer_of(model, node).name);
   }
   return names;
@@ -179,6 +173,8 @@ Module continuation_module(const Stage& stage, const nlohmann::json& configurati
   module.register_attribute(kObserverNames,
                             c10::DictType::create(c10::StringType::get(), c10::StringType::get()),
                             as_dict(names_by_value(detail::observed_model(stage))));
+  module.register_attribute(kFacts, c10::StringType::get(),
+                            detail::text_of_facts(detail::observed_model(stage)));
   module.register_attribute(kMeanErrors,
                             c10::DictType::create(c10::StringType::get(), c10::TensorType::get()),
                             as_dict(stage.model.mean_errors));
@@ -318,6 +314,14 @@ Prepared load_trained(const Module& module) {
   return Stage::make<Prepared>(std::move(stage));
 }
 
+ir::Facts facts_in(const std::string& path, const Loaded& loaded, const ir::Model& model) {
+  try {
+    return detail::facts_of_text(loaded.continuation.attr(kFacts).toStringRef(), model);
+  } catch (const nlohmann::json::exception& error) {
+    throw changed_file(path, fmt::format("has facts that cannot be read: {}", json_reason(error)).c_str());
+  }
+}
+
 /// The stage of a file, with fresh observers. They must observe what those of the file did: the same values
 /// under the same names.
 std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
@@ -326,6 +330,7 @@ std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
     throw changed_file(path, "has observers of other values than its float model has");
   stage->model.mean_errors = as_map<at::Tensor>(loaded.continuation.attr(kMeanErrors));
   stage->model.input_factors = as_map<at::Tensor>(loaded.continuation.attr(kInputFactors));
+  stage->model.facts = facts_in(path, loaded, stage->model);
   stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   return stage;
 }

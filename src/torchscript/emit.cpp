@@ -22,6 +22,7 @@
 #include "ir/methods.h"
 #include "ir/own_classes.h"
 #include "ir/quantize_operators.h"
+#include "ir/value_numbers.h"
 #include "torchscript/modules/layer_module.h"
 #include "torchscript/modules/recurrent.h"
 #include "torchscript/user_layout.h"
@@ -71,7 +72,7 @@ class Emitter {
     ir::eliminate_dead_code(*model_.graph);
     split_methods(model_);
     for (const std::shared_ptr<Graph>& each : graphs()) {
-      ir::strip_marks(*each);
+      ir::strip_marks(*each, /*keeps_value_numbers=*/has_observers_);
       each->inputs().at(0)->setType(ir::self_type());
       // Observers stay calls: each class is compiled once, where inlining would copy their code everywhere.
       if (!has_observers_ || each != model_.graph) inline_calls(each);
@@ -161,6 +162,7 @@ class Emitter {
     const ModuleCall& call = call_of(model_, node);
     Value* result = apply(call, node->inputs().vec(), node->output()->type(), call.path);
     if (node->output()->hasDebugName()) result->setDebugName(node->output()->debugNameBase());
+    ir::take_number(result, node->output());
     node->output()->replaceAllUsesWith(result);
     node->destroy();
   }

@@ -16,7 +16,8 @@ enum class Layout {
 /// The executable module of a graph: module calls and observers become calls of sub-modules and plain
 /// operators, attributes that the graph reads become attributes of the result. Observers are those of
 /// ObserverEntry::module, not copies. Every result has classes of its own, so it shares no code with the
-/// user's module.
+/// user's module. The nodes of a graph with observers keep the numbers of their values: calibration takes
+/// note of them (CalibrationRun).
 torch::jit::Module emit(const ir::Model& model, Layout layout = Layout::Flat);
 
 }  // namespace tsq::torchscript
