@@ -16,9 +16,10 @@
 #include "ir/edit.h"
 #include "ir/live_nodes.h"
 #include "ir/quantize_operators.h"
+#include "operators/known_dtypes.h"
+#include "passes/context/nodes.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
-#include "passes/lower/program/float_values.h"
 #include "passes/lower/program/late_writes.h"
 #include "passes/lower/program/program_builder.h"
 #include "passes/lower/program/regions.h"
@@ -256,7 +257,7 @@ class StretchCutting {
       if (!is_read_outside(value)) return;
       returned = truths_of(returned);
     } else if (quantize->kind() != kQuantize) {
-      returned->setType(c10::TensorType::get()->withScalarType(at::kFloat));
+      set_dtype(returned, c10::ScalarType::Float);
     } else {
       if (!is_read_outside(value)) return;
       returned = ir::insert_before(stretch_.end, "aten::_make_per_tensor_quantized_tensor",
@@ -271,8 +272,13 @@ class StretchCutting {
     Value* truths = ir::insert_before(stretch_.end, "aten::to",
                                       {bytes, constant(static_cast<std::int64_t>(at::kBool)), constant(false),
                                        constant(false), constant(c10::IValue())});
-    truths->setType(c10::TensorType::get()->withScalarType(at::kBool));
+    set_dtype(truths, c10::ScalarType::Bool);
     return truths;
+  }
+
+  void set_dtype(Value* value, c10::ScalarType dtype) {
+    value->setType(c10::TensorType::get()->withScalarType(dtype));
+    if (cache_.dtypes) cache_.dtypes->insert_or_assign(value->unique(), dtype);
   }
 
   /// What programs compute, readers first.
@@ -352,11 +358,24 @@ bool cut_block(Model& model, torch::jit::Block* block, TranslationCache& cache) 
   return has_changed;
 }
 
+/// The dtypes of values that are known to be floats are written as numbers, so that nothing waits for them.
+///   prim::dtype(linear(x))   →   6
+void write_float_dtypes(Model& model) {
+  const auto known = operators::known_dtypes(model, operators::Grounds::FloatOperators);
+  const auto asks_for_float = [&](const Node* node) {
+    return node->kind() == c10::prim::dtype &&
+           operators::known_dtype(known, node->input(0)) == c10::ScalarType::Float;
+  };
+  change_nodes(model, asks_for_float, [](Node* node) {
+    replace_node(node, ir::constant_before(node, static_cast<std::int64_t>(c10::ScalarType::Float)));
+  });
+}
+
 }  // namespace
 
 bool cut_programs(Model& model, const PassContext&) {
   TranslationCache cache{.written = ir::written_attributes(model)};
-  write_known_dtypes(model);
+  write_float_dtypes(model);
   write_attributes_late(model);
   write_sizes_of_images(model);
   for (Node* node : ir::LiveNodes(*model.graph)) unpack_states(model, node);

@@ -15,46 +15,14 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
-#include "observers/observer_module.h"
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
-#include "operators/traits.h"
+#include "operators/known_dtypes.h"
 #include "passes/context/nodes.h"
 #include "passes/ranges/passes.h"
 
 namespace tsq::passes {
 namespace {
-
-/// What the observers of a model say of the dtypes of its values.
-class SeenDtypes {
- public:
-  explicit SeenDtypes(const Model& model) : model_(model) {
-    for (const Node* node : ir::nodes_in_order(*model.graph)) {
-      if (ir::is_observer(node) && saw_floats(ir::observer_of(model, node)))
-        floats_.insert(before_observers(node->input(0)));
-    }
-  }
-
-  /// Whether a value was float32 in all samples, or has the dtype of one that was.
-  [[nodiscard]] bool is_float(const Value* value) const {
-    for (value = before_observers(value); !floats_.contains(value);
-         value = before_observers(ir::operands(value->node()).front())) {
-      const bool keeps = operators::has(operators::traits_of(model_, value->node()), operators::KeepsDtype);
-      if (!keeps || ir::operands(value->node()).empty()) return false;
-    }
-    return true;
-  }
-
- private:
-  [[nodiscard]] static bool saw_floats(const ir::ObserverEntry& entry) {
-    const Module& observer = entry.module.value();
-    return finds_qparams(entry.spec) && !resolve(entry.spec).is_dynamic &&
-           !saw_data(make_observer(entry.spec)) && saw_data(observer) && !saw_other_dtype(observer);
-  }
-
-  const Model& model_;
-  std::unordered_set<const Value*> floats_{};
-};
 
 /// The value whose dtype a cast takes; null for other nodes.
 const Value* dtype_giver(const Node* node) {
@@ -66,7 +34,10 @@ const Value* dtype_giver(const Node* node) {
 class DtypeKnowledge {
  public:
   explicit DtypeKnowledge(Model& model)
-      : model_(model), seen_(model), constants_(model), written_(ir::written_attributes(model)) {}
+      : model_(model),
+        known_(operators::known_dtypes(model, operators::Grounds::Certain)),
+        constants_(model),
+        written_(ir::written_attributes(model)) {}
 
   bool write() {
     find();
@@ -85,8 +56,7 @@ class DtypeKnowledge {
         continue;
       }
       const Value* giver = dtype_giver(node);
-      if (giver != nullptr && constants_.value_of(node->input(0)) && seen_.is_float(giver))
-        casts_.push_back(node);
+      if (giver != nullptr && constants_.value_of(node->input(0)) && is_float(giver)) casts_.push_back(node);
       if (stays_on_cpu(node)) moves_.push_back(node);
     }
   }
@@ -96,11 +66,15 @@ class DtypeKnowledge {
   [[nodiscard]] std::optional<c10::IValue> known_answer(const Node* node) const {
     const bool asks_dtype = node->kind() == c10::prim::dtype;
     if (!asks_dtype && node->kind() != c10::prim::device) return std::nullopt;
-    if (asks_dtype && seen_.is_float(node->input(0))) return static_cast<int64_t>(c10::ScalarType::Float);
+    if (asks_dtype && is_float(node->input(0))) return static_cast<int64_t>(c10::ScalarType::Float);
     const at::Tensor held = held_for_good(node->input(0));
     if (!held.defined()) return std::nullopt;
     if (asks_dtype) return static_cast<int64_t>(held.scalar_type());
     return held.is_cpu() ? std::optional<c10::IValue>(held.device()) : std::nullopt;
+  }
+
+  [[nodiscard]] bool is_float(const Value* value) const {
+    return operators::known_dtype(known_, value) == c10::ScalarType::Float;
   }
 
   /// The tensor of an attribute that nothing writes; undefined for other values.
@@ -139,7 +113,7 @@ class DtypeKnowledge {
   }
 
   Model& model_;
-  SeenDtypes seen_;
+  operators::KnownDtypes known_;
   operators::ConstantExpressions constants_;
   std::unordered_set<std::string> written_;
   std::vector<std::pair<Node*, c10::IValue>> answers_{};

@@ -9,7 +9,6 @@
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "operators/dynamic_input.h"
-#include "passes/lower/program/float_values.h"
 #include "passes/lower/program/translations.h"
 
 namespace tsq::passes {
@@ -59,6 +58,12 @@ at::Tensor ProgramBuilder::constant_tensor(const Value* value) const {
   return known && known->isTensor() ? known->toTensor() : at::Tensor();
 }
 
+std::optional<c10::ScalarType> ProgramBuilder::known_dtype(const Value* value) const {
+  if (!value->type()->isSubtypeOf(*c10::TensorType::get())) return std::nullopt;
+  if (!cache_.dtypes) cache_.dtypes = operators::known_dtypes(model_, operators::Grounds::Calibration);
+  return operators::known_dtype(*cache_.dtypes, value);
+}
+
 std::optional<int> ProgramBuilder::tensor(const Value* value) {
   value = resolved(value);
   if (const auto known = tensors_.find(value); known != tensors_.end()) return known->second;
@@ -74,7 +79,7 @@ std::optional<int> ProgramBuilder::read(const Value* value) {
       return std::nullopt;
     return constant_value(held);
   }
-  if (are_truth_values(model_, value)) return std::nullopt;
+  if (known_dtype(value) == c10::ScalarType::Bool) return std::nullopt;
   const ir::Node* node = value->node();
   // A tensor that is quantized elsewhere comes as its codes.
   if (node->kind() == ir::kDequantize && node->input(0)->node()->kind() == ir::kQuantize &&
@@ -91,7 +96,7 @@ std::optional<int> ProgramBuilder::read(const Value* value) {
     const auto rounded = rounded_to(node);
     if (!rounded) return std::nullopt;
     type = *rounded;
-  } else if (!regions_.contains(node) && !is_float_tensor(model_, value)) {
+  } else if (!regions_.contains(node) && known_dtype(value) != c10::ScalarType::Float) {
     return std::nullopt;
   }
   return add_input(value, type);
@@ -110,7 +115,7 @@ std::optional<int> ProgramBuilder::truths(const Value* value) {
   const at::Tensor held = constant_tensor(value);
   if (held.defined() && held.scalar_type() == at::kBool) {
     define_truths(value, constant_value(held.to(at::kByte)));
-  } else if (!held.defined() && are_truth_values(model_, value)) {
+  } else if (!held.defined() && known_dtype(value) == c10::ScalarType::Bool) {
     define_truths(value, add_input(value, kTruths));
   } else {
     return std::nullopt;

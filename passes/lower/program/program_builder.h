@@ -100,6 +100,8 @@ class ProgramBuilder {
  private:
   /// A constant, or an attribute of the model that nothing writes; undefined where it is no tensor.
   [[nodiscard]] at::Tensor constant_tensor(const ir::Value* value) const;
+  /// The dtype of a tensor of the graph: programs compute in float or int8, and TorchScript does not tell it.
+  [[nodiscard]] std::optional<c10::ScalarType> known_dtype(const ir::Value* value) const;
   /// Whether a number is computed from sizes of tensors and known numbers: another, a loop's step for
   /// example, would make a compiled program for each of its values.
   [[nodiscard]] bool is_of_shapes(const ir::Value* value) const;

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -10,6 +11,7 @@
 
 #include "ir/embedding_table.h"
 #include "ir/graph.h"
+#include "operators/known_dtypes.h"
 #include "torchscript/modules/embedding.h"
 
 namespace tsq::passes {
@@ -38,6 +40,7 @@ struct TranslationCache {
   std::unordered_map<const void*, std::vector<WeightForms>> weights{};  ///< by memory, which the model keeps
   std::unordered_set<std::string>
       written{};  ///< attributes that the model changes: their tensors are no constants
+  std::optional<operators::KnownDtypes> dtypes{};  ///< none: nobody has asked yet
 };
 
 }  // namespace tsq::passes
