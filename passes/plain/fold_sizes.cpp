@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/passes/constant_propagation.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "ir/constants.h"
@@ -15,17 +16,21 @@
 namespace tsq::passes {
 namespace {
 
-/// Puts numbers in the place of sizes.
+/// Puts numbers in the place of sizes, in the order of the graph: a view is written with sizes that are
+/// numbers by the time that it is visited.
 class SizeFolding {
  public:
-  explicit SizeFolding(const Model& model) : sizes_(model) {}
+  explicit SizeFolding(const Model& model) : model_(model) {}
+
+  /// What the outputs of a node that stays tell of sizes.
+  void visit(const Node* node) { operators::add_sizes(sizes_, model_, node); }
 
   /// Of a call of aten::size. Whether one was known.
   bool fold(Node* node) const {
     const Value* tensor = node->input(0);
     if (node->inputs().size() == 2) {
       const auto dim = ir::whole_number_constant(node->input(1));
-      return dim && know(node->output(), sizes_.of(tensor, *dim));
+      return dim && know(node->output(), operators::known_size(sizes_, tensor, *dim));
     }
     bool has_changed = false;
     for (const torch::jit::Use& use : std::vector(node->output()->uses())) {
@@ -33,13 +38,13 @@ class SizeFolding {
       if (reader->kind() == c10::prim::ListUnpack) has_changed |= know_all(tensor, reader);
       if (reader->kind() != c10::aten::__getitem__) continue;
       const auto dim = ir::whole_number_constant(reader->input(1));
-      has_changed |= dim && know(reader->output(), sizes_.of(tensor, *dim));
+      has_changed |= dim && know(reader->output(), operators::known_size(sizes_, tensor, *dim));
     }
     return has_changed;
   }
 
  private:
-  static bool know(Value* size, const operators::KnownSizes::Size& known) {
+  static bool know(Value* size, const std::optional<std::int64_t>& known) {
     if (!known || !size->hasUses()) return false;
     size->replaceAllUsesWith(ir::constant_before(size->node(), *known));
     return true;
@@ -50,14 +55,14 @@ class SizeFolding {
     bool has_changed = false;
     const auto rank = static_cast<std::int64_t>(unpacked->outputs().size());
     for (std::int64_t dim = 0; dim < rank; ++dim) {
-      const auto from_first = sizes_.of(tensor, dim);
       has_changed |= know(unpacked->output(static_cast<std::size_t>(dim)),
-                          from_first ? from_first : sizes_.of(tensor, dim - rank));
+                          operators::known_size(sizes_, tensor, dim - rank));
     }
     return has_changed;
   }
 
-  operators::KnownSizes sizes_;
+  const Model& model_;
+  operators::KnownSizes sizes_{};
 };
 
 bool is_number(const c10::IValue& value) {
@@ -78,10 +83,12 @@ bool compute_now(Node* node) {
 }  // namespace
 
 bool fold_sizes(Model& model, const PassContext& /*context*/) {
-  // In the order of the graph: a view is written with sizes that are known by then.
-  const SizeFolding sizes(model);
+  SizeFolding sizes(model);
   const bool has_changed = change_nodes(model, [&](Node* node) {
-    return node->kind() == c10::aten::size ? sizes.fold(node) : compute_now(node);
+    if (node->kind() == c10::aten::size) return sizes.fold(node);
+    if (compute_now(node)) return true;
+    sizes.visit(node);
+    return false;
   });
   if (has_changed) ir::eliminate_dead_code(*model.graph);
   return has_changed;

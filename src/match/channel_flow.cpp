@@ -31,7 +31,10 @@ bool is_tensor(const Value* value) { return value->type()->isSubtypeOf(*c10::Ten
 }  // namespace
 
 ChannelFlow::ChannelFlow(const Model& model, LayerOf layer_of, bool is_calibrated)
-    : model_(model), layer_of_(std::move(layer_of)), is_calibrated_(is_calibrated), known_sizes_(model) {
+    : model_(model),
+      layer_of_(std::move(layer_of)),
+      is_calibrated_(is_calibrated),
+      known_sizes_(operators::known_sizes(model)) {
   for (Node* node : ir::nodes_in_order(*model.graph)) visit(node);
   bind_unknown_uses();
 }
@@ -340,7 +343,7 @@ std::optional<Channels> ChannelFlow::joined(Node* node) {
     if (part != nullptr) {
       keys = part->keys;
     } else {
-      const auto count = known_sizes_.of(operand, first->axis);
+      const auto count = operators::known_size(known_sizes_, operand, first->axis);
       if (!count) return std::nullopt;
       keys = new_keys(*count, nullptr);
     }

@@ -1,6 +1,9 @@
 #include "operators/known_sizes.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -12,10 +15,7 @@ namespace {
 
 using ir::Node;
 using ir::Value;
-using Size = KnownSizes::Size;
-
-/// Looks through so many operators.
-constexpr int kDistance = 16;
+using Size = std::optional<std::int64_t>;
 
 /// The numbers of a list that is written down; empty ones are not constant. None for other lists.
 std::optional<std::vector<Size>> numbers_of(const Value* list) {
@@ -35,155 +35,185 @@ Size constant_argument(const Node* node, const char* name) {
   return argument == nullptr ? std::nullopt : ir::whole_number_constant(argument);
 }
 
-Size of_view(const Node* node, std::int64_t dim) {
-  const auto sizes = numbers_of(node->input(1));
-  if (!sizes) return std::nullopt;
-  const auto rank = static_cast<std::int64_t>(sizes->size());
-  const std::int64_t place = dim < 0 ? rank + dim : dim;
-  const Size size = place >= 0 && place < rank ? sizes->at(static_cast<std::size_t>(place)) : std::nullopt;
-  return size.value_or(-1) >= 0 ? size : std::nullopt;
+/// A dimension counted from the last one; none where the rank would have to be known.
+Size counted_from_last(const Size& dim, const Size& rank) {
+  if (!dim || *dim < 0) return dim;
+  return rank ? Size(*dim - *rank) : std::nullopt;
 }
 
-/// `dim` counted from the same end as `like`; as it is where the rank is not known.
-std::int64_t counted_as(std::int64_t dim, std::int64_t like, const Size& rank) {
-  if ((dim < 0) == (like < 0) || !rank) return dim;
-  return dim < 0 ? dim + *rank : dim - *rank;
+/// A number of a list by its place, counted as Python does.
+Size number_at(const std::vector<Size>& numbers, std::int64_t place) {
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  if (place < 0) place += count;
+  return place >= 0 && place < count ? numbers[static_cast<std::size_t>(place)] : std::nullopt;
 }
+
+/// As a view is written.
+TensorSizes written_sizes(const Node* node) {
+  const auto sizes = numbers_of(node->input(1));
+  if (!sizes) return {};
+  TensorSizes result{.rank = static_cast<std::int64_t>(sizes->size())};
+  for (std::int64_t dim = -*result.rank; dim < 0; ++dim) {
+    const Size size = number_at(*sizes, dim);
+    if (size && *size >= 0) result.of_dims.emplace(dim, *size);
+  }
+  return result;
+}
+
+TensorSizes transposed(const Node* node, const TensorSizes& x) {
+  TensorSizes result{.rank = x.rank};
+  const Size a = counted_from_last(constant_argument(node, "dim0"), x.rank);
+  const Size b = counted_from_last(constant_argument(node, "dim1"), x.rank);
+  if (!a || !b) return result;
+  for (const auto& [dim, size] : x.of_dims)
+    result.of_dims.emplace(dim == *a ? *b : dim == *b ? *a : dim, size);
+  return result;
+}
+
+TensorSizes permuted(const Node* node, const TensorSizes& x) {
+  const auto order = numbers_of(node->input(1));
+  if (!order) return {};
+  TensorSizes result{.rank = static_cast<std::int64_t>(order->size())};
+  for (std::int64_t dim = -*result.rank; dim < 0; ++dim) {
+    const Size from = counted_from_last(number_at(*order, dim), result.rank);
+    const auto size = from ? x.of_dims.find(*from) : x.of_dims.end();
+    if (size != x.of_dims.end()) result.of_dims.emplace(dim, size->second);
+  }
+  return result;
+}
+
+/// Of what has lost the dimension `lost`.
+TensorSizes without_dim(const TensorSizes& x, const Size& lost) {
+  TensorSizes result{.rank = x.rank ? Size(*x.rank - 1) : std::nullopt};
+  const Size place = counted_from_last(lost, x.rank);
+  if (!place) {
+    if (lost == 0) result.of_dims = x.of_dims;  // the first one: none after it moves
+    return result;
+  }
+  for (const auto& [dim, size] : x.of_dims) {
+    if (dim != *place) result.of_dims.emplace(dim > *place ? dim : dim + 1, size);
+  }
+  return result;
+}
+
+/// Of the parts of what is split along one dimension.
+TensorSizes parts_along(const Node* made, const TensorSizes& x) {
+  TensorSizes result{.rank = x.rank};
+  const Size place = counted_from_last(constant_argument(made, "dim"), x.rank);
+  if (!place) return result;
+  result.of_dims = x.of_dims;
+  result.of_dims.erase(*place);
+  return result;
+}
+
+/// What a flatten to the last dimension leaves.
+Size flattened_rank(const Node* node) {
+  const Size start = constant_argument(node, "start_dim");
+  const bool is_to_the_last = constant_argument(node, "end_dim") == -1;
+  return is_to_the_last && start.value_or(-1) >= 0 ? Size(*start + 1) : std::nullopt;
+}
+
+class SizesOfNode {
+ public:
+  SizesOfNode(const KnownSizes& known, const ir::Model& model, const Node* node)
+      : known_(known), model_(model), node_(node) {}
+
+  [[nodiscard]] TensorSizes run() const {
+    TensorSizes result = by_operator();
+    if (const Size width = width_of_layer()) result.of_dims[-1] = *width;
+    return result;
+  }
+
+ private:
+  [[nodiscard]] bool is(const Node* node, std::initializer_list<std::string_view> names) const {
+    return is_one_of(model_, node, names);
+  }
+
+  [[nodiscard]] TensorSizes of(const Value* value) const {
+    if (const at::Tensor held = ir::held_tensor(model_, value); held.defined()) return {.rank = held.dim()};
+    const auto found = known_.find(value);
+    return found == known_.end() ? TensorSizes() : found->second;
+  }
+
+  [[nodiscard]] TensorSizes of_first() const {
+    const auto operands = ir::operands(node_);
+    return operands.empty() ? TensorSizes() : of(operands.front());
+  }
+
+  [[nodiscard]] TensorSizes by_operator() const {
+    if (is(node_, {"view", "reshape", "_unsafe_view"})) return written_sizes(node_);
+    if (is(node_, {"transpose"})) return transposed(node_, of(node_->input(0)));
+    if (is(node_, {"permute"})) return permuted(node_, of(node_->input(0)));
+    if (is(node_, {"flatten"})) return {.rank = flattened_rank(node_)};
+    if (is(node_, {"select"})) return without_dim(of(node_->input(0)), constant_argument(node_, "dim"));
+    if (node_->kind() == c10::prim::ListUnpack) return of_list(node_->input(0)->node());
+    const OperatorTraits* row = traits_of(model_, node_);
+    if (has(row, KeepsShape)) return of_first();
+    if (has(row, ElementwiseOfTwo)) return of_two();
+    return keeps_rank(row) || is(node_, {"linear"}) ? TensorSizes{.rank = of_first().rank} : TensorSizes();
+  }
+
+  /// Of a layer whose result has as many values in a row as its weight says.
+  [[nodiscard]] Size width_of_layer() const {
+    if (!ir::is_module_call(node_)) return std::nullopt;
+    const ir::ModuleCall& call = ir::call_of(model_, node_);
+    if (call.embedding && !call.embedding->is_bag) return call.embedding->weight.size(-1);
+    if (call.weighted && is(node_, {"linear"})) return call.weighted->weight.size(0);
+    if (!call.module || !is(node_, {"layer_norm"})) return std::nullopt;
+    const c10::IValue weight = call.module->attr("weight", c10::IValue());
+    return weight.isTensor() ? Size(weight.toTensor().size(-1)) : std::nullopt;
+  }
+
+  /// Of an element of a list of tensors.
+  [[nodiscard]] TensorSizes of_list(const Node* made) const {
+    if (is(made, {"unbind"})) return without_dim(of(made->input(0)), constant_argument(made, "dim"));
+    if (is(made, {"split", "split_with_sizes", "chunk"})) return parts_along(made, of(made->input(0)));
+    return {};
+  }
+
+  /// The other operand has the same size, or 1, or not as many dimensions.
+  [[nodiscard]] TensorSizes of_two() const {
+    TensorSizes result{.rank = 0};
+    for (const Value* operand : ir::operands(node_)) {
+      if (!ir::holds_tensor(operand)) continue;
+      const TensorSizes sizes = of(operand);
+      result.rank = sizes.rank && result.rank ? Size(std::max(*sizes.rank, *result.rank)) : std::nullopt;
+      for (const auto& [dim, size] : sizes.of_dims) {
+        if (size > 1) result.of_dims.emplace(dim, size);
+      }
+    }
+    return result;
+  }
+
+  const KnownSizes& known_;
+  const ir::Model& model_;
+  const Node* node_;
+};
 
 }  // namespace
 
-KnownSizes::KnownSizes(const ir::Model& model) : model_(model) {
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    if (node->outputs().empty()) continue;
-    if (const Size rank = rank_made_by(node)) {
-      for (const Value* output : node->outputs()) ranks_[output] = *rank;
-    }
-  }
+void add_sizes(KnownSizes& known, const ir::Model& model, const Node* node) {
+  const bool makes_tensors = std::ranges::any_of(node->outputs(), [](const Value* output) {
+    return output->type()->isSubtypeOf(*c10::TensorType::get());
+  });
+  if (!makes_tensors || node->kind() == c10::prim::Constant || node->kind() == c10::prim::GetAttr) return;
+  const TensorSizes sizes = SizesOfNode(known, model, node).run();
+  if (!sizes.rank && sizes.of_dims.empty()) return;
+  for (const Value* output : node->outputs()) known.emplace(output, sizes);
 }
 
-KnownSizes::Size KnownSizes::of(const Value* tensor, std::int64_t dim) const {
-  if (const Size size = at(tensor, dim, kDistance)) return size;
-  const Size rank = rank_of(tensor);
-  return rank ? at(tensor, dim < 0 ? dim + *rank : dim - *rank, kDistance) : std::nullopt;
+KnownSizes known_sizes(const ir::Model& model) {
+  KnownSizes known;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) add_sizes(known, model, node);
+  return known;
 }
 
-bool KnownSizes::is(const Node* node, std::initializer_list<std::string_view> names) const {
-  return is_one_of(model_, node, names);
-}
-
-KnownSizes::Size KnownSizes::at(const Value* value, std::int64_t dim, int distance) const {
-  const Node* node = value->node();
-  if (const Size size = of_layer(node, dim)) return size;
-  if (distance == 0) return std::nullopt;
-  if (is(node, {"view", "reshape", "_unsafe_view"})) return of_view(node, dim);
-  if (is(node, {"transpose"})) return of_transpose(node, dim, distance);
-  if (is(node, {"permute"})) return of_permutation(node, dim, distance);
-  if (is(node, {"select"})) return of_part(node->input(0), constant_argument(node, "dim"), dim, distance);
-  if (node->kind() == c10::prim::ListUnpack) return of_list(node->input(0)->node(), dim, distance);
-  const OperatorTraits* row = traits_of(model_, node);
-  if (has(row, KeepsShape)) return at(ir::operands(node).front(), dim, distance - 1);
-  return has(row, ElementwiseOfTwo) && dim < 0 ? of_two(node, dim, distance) : std::nullopt;
-}
-
-/// Of a layer whose result has as many values in a row as its weight says.
-KnownSizes::Size KnownSizes::of_layer(const Node* node, std::int64_t dim) const {
-  if (dim != -1 || !ir::is_module_call(node)) return std::nullopt;
-  const ir::ModuleCall& call = ir::call_of(model_, node);
-  if (call.embedding && !call.embedding->is_bag) return call.embedding->weight.size(-1);
-  if (call.weighted && is(node, {"linear"})) return call.weighted->weight.size(0);
-  if (!call.module || !is(node, {"layer_norm"})) return std::nullopt;
-  const c10::IValue weight = call.module->attr("weight", c10::IValue());
-  return weight.isTensor() ? Size(weight.toTensor().size(-1)) : std::nullopt;
-}
-
-KnownSizes::Size KnownSizes::of_transpose(const Node* node, std::int64_t dim, int distance) const {
-  const Size a = constant_argument(node, "dim0");
-  const Size b = constant_argument(node, "dim1");
-  if (!a || !b) return std::nullopt;
-  const Size rank = rank_of(node->input(0));
-  const std::int64_t first = counted_as(*a, dim, rank);
-  const std::int64_t second = counted_as(*b, dim, rank);
-  if ((first < 0) != (dim < 0) || (second < 0) != (dim < 0)) return std::nullopt;
-  return at(node->input(0), dim == first ? second : dim == second ? first : dim, distance - 1);
-}
-
-KnownSizes::Size KnownSizes::of_permutation(const Node* node, std::int64_t dim, int distance) const {
-  const auto order = numbers_of(node->input(1));
-  if (!order) return std::nullopt;
-  const auto rank = static_cast<std::int64_t>(order->size());
-  const std::int64_t place = dim < 0 ? rank + dim : dim;
-  const Size from = place >= 0 && place < rank ? order->at(static_cast<std::size_t>(place)) : std::nullopt;
-  return from ? at(node->input(0), *from < 0 ? *from : *from - rank, distance - 1) : std::nullopt;
-}
-
-/// Of what has lost the dimension `lost` of `whole`.
-KnownSizes::Size KnownSizes::of_part(const Value* whole, const Size& lost, std::int64_t dim,
-                                     int distance) const {
-  if (!lost) return std::nullopt;
-  const std::int64_t place = counted_as(*lost, dim, rank_of(whole));
-  if ((place < 0) != (dim < 0)) return dim < 0 && *lost == 0 ? at(whole, dim, distance - 1) : std::nullopt;
-  if (dim < 0) return at(whole, dim <= place ? dim - 1 : dim, distance - 1);
-  return at(whole, dim >= place ? dim + 1 : dim, distance - 1);
-}
-
-/// Of an element of a list of tensors.
-KnownSizes::Size KnownSizes::of_list(const Node* made, std::int64_t dim, int distance) const {
-  if (is(made, {"unbind"})) return of_part(made->input(0), constant_argument(made, "dim"), dim, distance);
-  if (!is(made, {"split", "split_with_sizes", "chunk"})) return std::nullopt;
-  const Size along = constant_argument(made, "dim");
-  if (!along) return std::nullopt;
-  const std::int64_t place = counted_as(*along, dim, rank_of(made->input(0)));
-  const bool is_kept = (place < 0) == (dim < 0) && place != dim;
-  return is_kept ? at(made->input(0), dim, distance - 1) : std::nullopt;
-}
-
-/// The other operand has the same size, or 1, or not as many dimensions.
-KnownSizes::Size KnownSizes::of_two(const Node* node, std::int64_t dim, int distance) const {
-  for (const Value* operand : ir::operands(node)) {
-    const Size size = ir::holds_tensor(operand) ? at(operand, dim, distance - 1) : std::nullopt;
-    if (size.value_or(1) > 1) return size;
-  }
-  return std::nullopt;
-}
-
-/// Of each output; those of the operands are known.
-KnownSizes::Size KnownSizes::rank_made_by(const Node* node) const {
-  if (is(node, {"view", "reshape", "_unsafe_view", "permute"})) {
-    const auto numbers = numbers_of(node->input(1));
-    return numbers ? Size(numbers->size()) : std::nullopt;
-  }
-  if (is(node, {"flatten"})) {
-    const Size start = constant_argument(node, "start_dim");
-    const bool is_to_the_last = constant_argument(node, "end_dim") == -1;
-    return is_to_the_last && start.value_or(-1) >= 0 ? Size(*start + 1) : std::nullopt;
-  }
-  const Node* list = node->kind() == c10::prim::ListUnpack ? node->input(0)->node() : nullptr;
-  if (is(node, {"select"}) || (list != nullptr && is(list, {"unbind"}))) {
-    const Size rank = rank_of(list == nullptr ? node->input(0) : list->input(0));
-    return rank ? Size(*rank - 1) : std::nullopt;
-  }
-  if (list != nullptr)
-    return is(list, {"split", "split_with_sizes", "chunk"}) ? rank_of(list->input(0)) : std::nullopt;
-  const OperatorTraits* row = traits_of(model_, node);
-  if (has(row, ElementwiseOfTwo)) return widest_rank(node);
-  return keeps_rank(row) || is(node, {"linear"}) ? rank_of(ir::operands(node).front()) : std::nullopt;
-}
-
-KnownSizes::Size KnownSizes::widest_rank(const Node* node) const {
-  Size widest = 0;
-  for (const Value* operand : ir::operands(node)) {
-    if (!ir::holds_tensor(operand)) continue;
-    const Size rank = rank_of(operand);
-    if (!rank) return std::nullopt;
-    widest = std::max(widest, rank);
-  }
-  return widest;
-}
-
-KnownSizes::Size KnownSizes::rank_of(const Value* value) const {
-  if (const at::Tensor held = ir::held_tensor(model_, value); held.defined()) return held.dim();
-  const auto known = ranks_.find(value);
-  return known == ranks_.end() ? std::nullopt : Size(known->second);
+Size known_size(const KnownSizes& known, const Value* tensor, std::int64_t dim) {
+  const auto found = known.find(tensor);
+  if (found == known.end()) return std::nullopt;
+  const Size from_last = counted_from_last(dim, found->second.rank);
+  const auto size = from_last ? found->second.of_dims.find(*from_last) : found->second.of_dims.end();
+  return size == found->second.of_dims.end() ? std::nullopt : Size(size->second);
 }
 
 }  // namespace tsq::operators

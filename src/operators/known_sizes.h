@@ -1,40 +1,33 @@
 #pragma once
 
-#include <initializer_list>
+#include <map>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 
 #include "ir/model.h"
 
+/// Sizes of tensors that the parameters of layers or constants of the graph tell, whatever the input. What
+/// calibration saw tells none: a size that was the same in all samples, a length or a batch, may be another
+/// when the model runs, and what is written into the graph by these sizes, or scaled by them, would be wrong
+/// then.
 namespace tsq::operators {
 
-/// Sizes of tensors that the parameters of layers or constants of the graph tell, whatever the input. Valid
-/// as long as the graph is not changed, but for nodes that are added and numbers that become constants.
-class KnownSizes {
- public:
-  using Size = std::optional<std::int64_t>;
-
-  explicit KnownSizes(const ir::Model& model);
-
-  /// `dim` counts from the first dimension, or, below zero, from the last.
-  [[nodiscard]] Size of(const ir::Value* tensor, std::int64_t dim) const;
-
- private:
-  [[nodiscard]] bool is(const ir::Node* node, std::initializer_list<std::string_view> names) const;
-  [[nodiscard]] Size at(const ir::Value* value, std::int64_t dim, int distance) const;
-  [[nodiscard]] Size of_layer(const ir::Node* node, std::int64_t dim) const;
-  [[nodiscard]] Size of_transpose(const ir::Node* node, std::int64_t dim, int distance) const;
-  [[nodiscard]] Size of_permutation(const ir::Node* node, std::int64_t dim, int distance) const;
-  [[nodiscard]] Size of_part(const ir::Value* whole, const Size& lost, std::int64_t dim, int distance) const;
-  [[nodiscard]] Size of_list(const ir::Node* made, std::int64_t dim, int distance) const;
-  [[nodiscard]] Size of_two(const ir::Node* node, std::int64_t dim, int distance) const;
-  [[nodiscard]] Size rank_made_by(const ir::Node* node) const;
-  [[nodiscard]] Size widest_rank(const ir::Node* node) const;
-  [[nodiscard]] Size rank_of(const ir::Value* value) const;
-
-  const ir::Model& model_;
-  std::unordered_map<const ir::Value*, std::int64_t> ranks_{};
+/// What is known of the sizes of one tensor.
+struct TensorSizes {
+  std::optional<std::int64_t> rank{};
+  std::map<std::int64_t, std::int64_t> of_dims{};  ///< by dimension, counted from the last one: -1
 };
+
+using KnownSizes = std::unordered_map<const ir::Value*, TensorSizes>;
+
+/// One walk over the graph, from what makes a value to what reads it. Valid as long as the graph is not
+/// changed, but for nodes that are added and numbers that become constants.
+[[nodiscard]] KnownSizes known_sizes(const ir::Model& model);
+/// A step of it: what is known of the outputs of a node, once all in front of it were visited.
+void add_sizes(KnownSizes& known, const ir::Model& model, const ir::Node* node);
+
+/// `dim` counts from the first dimension, or, below zero, from the last.
+[[nodiscard]] std::optional<std::int64_t> known_size(const KnownSizes& known, const ir::Value* tensor,
+                                                     std::int64_t dim);
 
 }  // namespace tsq::operators

@@ -79,6 +79,12 @@ TEST(FoldSizes, AViewTellsHowManyDimensionsThereAre) {
             0U);
 }
 
+TEST(FoldSizes, ALayerMayBeAnyNumberOfOperatorsAway) {
+  std::string negated = "self.fc.forward(x)";
+  for (int i = 0; i < 40; ++i) negated += ".neg()";
+  EXPECT_EQ(powers("  y = " + negated + "\n  return y * y.size(-1) ** -0.5\n"), 0U);
+}
+
 TEST(FoldSizes, WhatTheInputDecidesIsAskedFor) {
   EXPECT_EQ(powers("  y = self.fc.forward(x)\n"
                    "  b, t, d = y.size()\n"
