@@ -1,6 +1,7 @@
 #include "base/libtorch_error.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 #include <torch/csrc/jit/runtime/jit_exception.h>
 #include <tsq/error.h>
 
@@ -147,6 +148,13 @@ void rethrow_out_of_memory(const std::exception& exception) {
   if (!is_out_of_memory(exception)) return;
   throw Error(ErrorCode::OutOfMemory, "this machine has too little memory for this model and its data",
               "give smaller or fewer samples, or use a machine with more memory");
+}
+
+Error run_error(std::string_view model, std::string_view sample, const std::exception& exception,
+                std::string remedy) {
+  rethrow_out_of_memory(exception);
+  return {ErrorCode::BadData, fmt::format("{} cannot run on {}: {}", model, sample, reason_of(exception)),
+          std::move(remedy)};
 }
 
 }  // namespace tsq

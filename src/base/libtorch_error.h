@@ -1,8 +1,12 @@
 #pragma once
 
+#include <tsq/error.h>
+
+#include <cstddef>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 
 /// What exceptions of LibTorch say, for people.
 namespace tsq {
@@ -28,5 +32,14 @@ bool is_out_of_memory(const std::exception& exception);
 /// Throws Error(OutOfMemory) if memory ran out, returns otherwise. For callers that make errors of an input
 /// out of exceptions of LibTorch.
 void rethrow_out_of_memory(const std::exception& exception);
+
+/// "the float model cannot run on sample 3: reason", of an exception that running a model has thrown, where
+/// the sample is at fault. Throws Error(OutOfMemory) if memory ran out.
+Error run_error(std::string_view model, std::string_view sample, const std::exception& exception,
+                std::string remedy = {});
+inline Error run_error(std::string_view model, std::size_t sample, const std::exception& exception,
+                       std::string remedy = {}) {
+  return run_error(model, "sample " + std::to_string(sample), exception, std::move(remedy));
+}
 
 }  // namespace tsq

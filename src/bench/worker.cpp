@@ -130,9 +130,7 @@ double next_call(Loaded& loaded, std::size_t sample) {
     const at::IValue result = loaded.module.forward(std::move(arguments));
     return seconds_since(begin);
   } catch (const std::exception& error) {
-    rethrow_out_of_memory(error);
-    throw Error(ErrorCode::BadData, fmt::format("model '{}' cannot run on sample {}: {}",
-                                                loaded.entry.setting.path, sample, reason_of(error)));
+    throw run_error(fmt::format("model '{}'", loaded.entry.setting.path), sample, error);
   }
 }
 

@@ -132,10 +132,7 @@ Error run_failure(const Stage& stage, const std::string& method, const Sample& s
     model.eval();
     model.get_method(method)(detail::copy_of(sample));
   } catch (const std::exception& in_float) {
-    rethrow_out_of_memory(in_float);
-    return Error(ErrorCode::BadData,
-                 fmt::format("the model cannot run on sample {}: {}", index, reason_of(in_float)),
-                 sample_remedy(sample));
+    return run_error("the model", index, in_float, sample_remedy(sample));
   }
   const std::string place = place_of_failure(stage, method, sample);
   return Error(ErrorCode::Internal,

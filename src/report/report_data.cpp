@@ -68,9 +68,7 @@ Ran ran(const ReportedModel& model, bool is_float, const Sample& sample, std::si
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    rethrow_out_of_memory(error);
-    throw Error(ErrorCode::BadData,
-                fmt::format("model '{}' cannot run on the first sample: {}", model.name, reason_of(error)));
+    throw run_error(fmt::format("model '{}'", model.name), "the first sample", error);
   }
   return result;
 }

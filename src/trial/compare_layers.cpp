@@ -344,9 +344,7 @@ std::vector<Captured> captured(Module& module, at::QEngine engine, const Sample&
     const kernels::EnginePacking packing(engine);
     return detail::capture(module, sample);
   } catch (const std::exception& error) {
-    rethrow_out_of_memory(error);
-    throw Error(ErrorCode::BadData,
-                fmt::format("the {} model cannot run on sample {}: {}", which, number, reason_of(error)));
+    throw run_error(fmt::format("the {} model", which), number, error);
   }
 }
 

@@ -114,9 +114,7 @@ std::vector<Seen> seen_layers(const torch::jit::Module& model, std::span<const S
     try {
       operators = detail::capture(copy, samples[i]);
     } catch (const std::exception& error) {
-      rethrow_out_of_memory(error);
-      throw Error(ErrorCode::BadData,
-                  fmt::format("the model cannot run on sample {}: {}", i, reason_of(error)));
+      throw run_error("the model", i, error);
     }
     for (const Captured& op : operators) {
       if (!is_looked_at(op)) continue;

@@ -158,10 +158,8 @@ at::IValue Referee::right(const Sample& sample, std::string_view kind, std::size
     // It may be a part of the state, which the next call changes.
     return keeps_state() ? result.deepcopy() : result;
   } catch (const std::exception& error) {
-    rethrow_out_of_memory(error);
-    throw Error(ErrorCode::BadData,
-                fmt::format("the model cannot run on {} {}: {}", kind, index, reason_of(error)),
-                "give samples that the model takes");
+    throw run_error("the model", fmt::format("{} {}", kind, index), error,
+                    "give samples that the model takes");
   }
 }
 

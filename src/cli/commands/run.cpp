@@ -58,9 +58,7 @@ at::IValue result_of(Runner& runner, const Sample& sample, const std::string& pa
   try {
     return runner(sample);
   } catch (const std::exception& error) {
-    rethrow_out_of_memory(error);
-    throw Error(ErrorCode::BadData,
-                fmt::format("model '{}' cannot run on sample {}: {}", path, number, reason_of(error)));
+    throw run_error(fmt::format("model '{}'", path), number, error);
   }
 }
 

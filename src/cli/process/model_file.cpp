@@ -112,9 +112,7 @@ at::IValue run(ModelFile& model, const Sample& sample, std::size_t index) {
     const EngineHold hold(model.engine);
     return model.module.forward(sample);
   } catch (const std::exception& e) {
-    rethrow_out_of_memory(e);
-    throw Error(ErrorCode::BadData,
-                fmt::format("model '{}' cannot run on sample {}: {}", model.path, index, reason_of(e)));
+    throw run_error(fmt::format("model '{}'", model.path), index, e);
   }
 }
 
