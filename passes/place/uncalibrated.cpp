@@ -18,7 +18,7 @@ bool needs_data(const ir::Model& model, const ir::Node* observer) {
     return false;
   const ObserverSpec& spec = ir::observer_of(model, observer).spec;
   const ResolvedObserver resolved = resolve(spec);
-  return c10::isQIntType(resolved.dtype) && !resolved.is_dynamic && !saw_data(make_observer(spec));
+  return c10::isQIntType(resolved.dtype) && !resolved.is_dynamic && tsq::needs_data(spec);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class Unreached {
  private:
   [[nodiscard]] bool needs_data(const Node* observer) const {
     const ObserverSpec& spec = ir::observer_of(model_, observer).spec;
-    return !resolve(spec).is_dynamic && !saw_data(make_observer(spec));
+    return !resolve(spec).is_dynamic && tsq::needs_data(spec);
   }
   [[nodiscard]] bool saw(std::size_t observer) const {
     return saw_data(model_.observers[observer].module.value());

@@ -24,8 +24,8 @@ namespace {
 /// Whether an observer was shown tensors, and all of them were float32.
 bool saw_floats(const ir::ObserverEntry& entry) {
   const torch::jit::Module& observer = entry.module.value();
-  return finds_qparams(entry.spec) && !resolve(entry.spec).is_dynamic &&
-         !saw_data(make_observer(entry.spec)) && saw_data(observer) && !saw_other_dtype(observer);
+  return finds_qparams(entry.spec) && !resolve(entry.spec).is_dynamic && saw_data(observer) &&
+         !saw_other_dtype(observer) && needs_data(entry.spec);
 }
 
 /// Whether the minimum and maximum of an observer are those of all finite numbers that it was shown. Moving

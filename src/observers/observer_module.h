@@ -30,6 +30,9 @@ bool finds_qparams(const ObserverSpec& spec);
 /// those without qparams.
 bool saw_data(const torch::jit::Module& observer);
 
+/// Whether observers of a specification know nothing until they were shown a value. Makes one to ask it.
+bool needs_data(const ObserverSpec& spec);
+
 /// Whether the observer was shown a tensor that is not float32. No operator quantizes such a tensor.
 bool saw_other_dtype(const torch::jit::Module& observer);
 

@@ -100,6 +100,8 @@ bool saw_data(const torch::jit::Module& observer) {
   return kind.saw_data == nullptr || kind.saw_data(observer);
 }
 
+bool needs_data(const ObserverSpec& spec) { return !saw_data(make_observer(spec)); }
+
 bool has_compiled_form(const c10::ClassType& observer) {
   const ObserverKind* kind = observer.name() ? find_kind(observer.name()->name()) : nullptr;
   return kind != nullptr && kind->observe != nullptr;
