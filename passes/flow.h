@@ -29,9 +29,10 @@ enum class Room {
 /// "capture": the name of its folder.
 std::string_view to_string(Room room);
 
-/// A span of the flow that is run as one: tsq::fuse runs Fuse, prepare Fuse to Observe, convert Place and
-/// Convert, lower Lower. Calibration lies between Observe and Place.
-enum class Step { Fuse, Match, Observe, Place, Convert, Lower };
+/// A span of the flow that is run as one: tsq::fuse runs Fuse, prepare Fuse to Observe, convert Settle to
+/// Convert, lower Lower. Calibration lies between Observe and Settle. The rows of Plan are rules: they run on
+/// a draft of the model, and what they have decided is the plan that Place carries out.
+enum class Step { Fuse, Match, Observe, Settle, Plan, Place, Convert, Lower };
 
 /// Which recipes and which ways take a pass. What is static, dynamic or weight-only is asked of each node's
 /// QConfig, for one mapping may have all of them. What has been trained is deployed as it is: of what recipe

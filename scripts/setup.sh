@@ -40,6 +40,7 @@ missing_packages() {
   has_header CLI/CLI.hpp || echo libcli11-dev
   has_header fmt/format.h || echo libfmt-dev
   has_header zip.h || echo libzip-dev
+  has_header zlib.h || echo zlib1g-dev
   [[ -z $for_tests ]] || command -v clang-format-14 > /dev/null || echo clang-format-14
   [[ -z $for_tests ]] || has_header benchmark/benchmark.h || echo libbenchmark-dev
   [[ -z $for_tests ]] || command -v chromium > /dev/null || echo chromium

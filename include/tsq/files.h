@@ -1,7 +1,10 @@
 #pragma once
 
+#include <tsq/plan.h>
+
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +38,10 @@ std::vector<std::string> foreign_devices(const std::string& path);
 /// mapping for which tsq has a function is written as the call of that function,
 /// "default_qconfig_mapping('x86')".
 nlohmann::json read_metadata(const std::string& path);
+
+/// The plan that a quantized file was made by; none where tsq did not write the file, or gave the float model
+/// back. Throws Error(BadModel).
+std::optional<Plan> read_plan(const std::string& path);
 
 /// The extra files of an archive, without those of tsq. Throws Error(BadModel).
 ExtraFiles read_extra_files(const std::string& path);

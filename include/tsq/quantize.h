@@ -6,6 +6,7 @@
 #include <tsq/equalization.h>
 #include <tsq/files.h>
 #include <tsq/lowering_options.h>
+#include <tsq/plan.h>
 #include <tsq/progress.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/recipe.h>
@@ -77,6 +78,8 @@ class Reference {
   [[nodiscard]] torch::jit::Module module() &&;
   [[nodiscard]] const Report& report() const&;
   [[nodiscard]] Report report() &&;
+  /// What convert has decided: the same plan makes the same reference of the same calibrated model.
+  [[nodiscard]] Plan plan() const;
   void save(const std::string& path, const ExtraFiles& extra_files = {}) const;
   static Reference load(const std::string& path);
 
@@ -136,12 +139,16 @@ struct ConvertOptions {
   /// Names operators that are to stay float after all: it has the entries of prepare's mapping, each
   /// with the same QConfig or null (K-02).
   std::optional<QConfigMapping> mapping{};
+  /// What to do with each operator and each value, in place of what the rules of the recipe say: a plan of
+  /// Reference::plan, edited or not. Not together with `mapping`.
+  std::optional<Plan> plan{};
   Progress progress{};  ///< counts observers, layers and samples, each of which takes about as long
 };
 
 /// Observers become quantize/dequantize pairs and weighted operators get quantized weights.
 /// Source: torch.ao.quantization.quantize_fx.convert_to_reference_fx. Throws
-/// Error(BadConfig) for the table of another backend than that of prepare.
+/// Error(BadConfig) for the table of another backend than that of prepare, and for a plan of another model,
+/// table, target or recipe, or that cannot be: it names the operator and the reason.
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
                                const ConvertOptions& options = {});
 

@@ -76,6 +76,7 @@ struct QuantizeOptions {
   bool python_source{false};
   ConvertCustomConfig convert_custom{};
   std::optional<QConfigMapping> convert_mapping{};      ///< see ConvertOptions; not together with a goal
+  std::optional<Plan> plan{};                           ///< the same
   c10::ScalarType float_dtype{c10::ScalarType::Float};  ///< see LoweringOptions
   bool lowers{true};              ///< false: the reference model is the result, and no latency is measured
   std::string method{"forward"};  ///< samples are its arguments; it is what is quantized and judged
@@ -154,7 +155,9 @@ struct Quantized {
   std::optional<LatencyComparison> latency{};
   /// Beside the float model after torch::jit::optimize_for_inference, where LibTorch can freeze it.
   std::optional<LatencyComparison> optimized_latency{};
-  QConfigMapping mapping{};             ///< makes the same model without goal and measuring
+  /// The one that was given, with null for the layers that were left float. A goal's makes the same model;
+  /// what the trial left float, the reference's plan does.
+  QConfigMapping mapping{};
   std::vector<LeftFloat> left_float{};  ///< by what the trial has shown
   bool search_ended_early{false};       ///< for layers that do not pay: Effort::High goes on
   std::optional<GoalOutcome> goal{};

@@ -43,8 +43,7 @@ struct StepTrial {
 /// Converts a calibrated model and tries the reference beside the float model. Layers with which it fails
 /// stay float. Throws Error(Unsupported) where that does not help.
 TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
-                          const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
-                          const StepTrial& trial, const Progress& progress = {});
+                          const ConvertOptions& options, const StepTrial& trial);
 
 /// Lowers a reference model and tries the result beside it. Operators whose kernels fail stay as the
 /// reference has them. Throws Error(Unsupported) where that does not help.

@@ -23,6 +23,8 @@
 #include <tsq/lowering_options.h>
 #include <tsq/observer.h>
 #include <tsq/pattern.h>
+#include <tsq/placement.h>
+#include <tsq/plan.h>
 #include <tsq/progress.h>
 #include <tsq/qconfig.h>
 #include <tsq/qconfig_mapping.h>

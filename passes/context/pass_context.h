@@ -6,12 +6,14 @@
 #include <tsq/equalization.h>
 #include <tsq/lowering.h>
 #include <tsq/lowering_options.h>
+#include <tsq/plan.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/recipe_options.h>
 #include <tsq/sample.h>
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +44,7 @@ struct PassContext {
   ConvertCustomConfig convert_custom{};
   std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
   std::map<std::string, std::string> kept_float{};  ///< nodes (Decision::node) that stay float, and why
+  std::shared_ptr<const Plan> plan{};               ///< what apply_plan does; null: nothing
   std::span<const Sample> samples{};                ///< to find mean errors with
   LoweringOptions lowering{};
   std::vector<LoweringRow> lowering_rows{};  ///< that the program has registered for the table

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 
-#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
 #include "passes/place/passes.h"
@@ -16,17 +14,6 @@ namespace tsq::passes {
 namespace {
 
 using ir::ObserverEntry;
-
-/// Whether an observer is there for a range; others look at channels.
-bool observes_values(const ObserverEntry& entry) {
-  const std::string& name = entry.spec.observer;
-  return name != observer_classes::kInputEqualization && name != observer_classes::kChannelStatistics &&
-         name != observer_classes::kInputProducts;
-}
-
-bool was_reached(const ObserverEntry* entry) {
-  return !observes_values(*entry) || saw_data(entry->module.value());
-}
 
 bool met_other_dtype(const ObserverEntry* entry) {
   return observes_values(*entry) && saw_other_dtype(entry->module.value());
@@ -83,7 +70,7 @@ bool explain(Model& model, Node* node, ir::NodeRecord& record) {
   const bool has_notes = note_non_finite(outputs, "returns", record.decision) || is_noted;
   // What it reads may have come by another way; what it returns has not.
   const Observers& telling = outputs.empty() ? inputs : outputs;
-  if (std::ranges::none_of(telling, was_reached)) {
+  if (std::ranges::none_of(telling, [](const ObserverEntry* entry) { return was_reached(*entry); })) {
     record.decision.notes.emplace_back(
         "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that "
         "reach it");
@@ -95,25 +82,11 @@ bool explain(Model& model, Node* node, ir::NodeRecord& record) {
   return true;
 }
 
-/// The layers of observers that are in use and were not reached, in the observers' order.
-std::vector<std::string> unobserved_layers(const Model& model) {
-  std::unordered_set<const ObserverEntry*> used;
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    if (ir::is_observer(node)) used.insert(&ir::observer_of(model, node));
-  }
-  std::vector<std::string> layers;
-  for (const ObserverEntry& entry : model.observers) {
-    if (used.contains(&entry) && !was_reached(&entry)) layers.push_back(entry.layer);
-  }
-  return layers;
-}
-
 }  // namespace
 
 bool explain_calibrated(Model& model, const PassContext& /*context*/) {
-  model.unobserved_layers = unobserved_layers(model);
-  bool has_changed = !model.unobserved_layers.empty();
-  if (is_uncalibrated(model)) return has_changed;  // without data there is nothing to tell of operators
+  if (is_uncalibrated(model)) return false;  // without data there is nothing to tell of operators
+  bool has_changed = false;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
     ir::NodeRecord* record = ir::record_of(model, node);
     if (record == nullptr || !record->is_reported || !record->decision.quantized) continue;

@@ -21,8 +21,7 @@ bool is_step(const Model& model, const Node* node) {
          is_activation(model, node);
 }
 
-std::optional<Gate> gate_of(const Model& model, Node* product, Value* gate, Value* gated) {
-  if (exact(model, gate) == gate || exact(model, gated) == gated) return std::nullopt;
+std::optional<Gate> gate_from(const Model& model, Node* product, Value* gate, Value* gated) {
   Gate found{.product = product, .gate = gate, .gated = gated};
   Value* value = exact(model, gate);
   while (!operators::is_whole_average(model, value->node())) {
@@ -46,8 +45,15 @@ bool is_activation(const Model& model, const Node* node) {
 
 std::optional<Gate> gate_of(const Model& model, Node* product) {
   if (!operators::is_one_of(model, product, {"mul"}) || ir::stays_float(model, product)) return std::nullopt;
-  auto gate = gate_of(model, product, product->input(0), product->input(1));
-  return gate ? gate : gate_of(model, product, product->input(1), product->input(0));
+  auto gate = gate_from(model, product, product->input(0), product->input(1));
+  return gate ? gate : gate_from(model, product, product->input(1), product->input(0));
+}
+
+std::optional<Gate> rounded_gate_of(const Model& model, Node* product) {
+  const auto gate = gate_of(model, product);
+  const bool is_rounded =
+      gate && exact(model, gate->gate) != gate->gate && exact(model, gate->gated) != gate->gated;
+  return is_rounded ? gate : std::nullopt;
 }
 
 }  // namespace tsq::passes

@@ -16,8 +16,10 @@ struct Gate {
   std::vector<ir::Node*> steps{};  ///< layers, activations and moves between average and gate, in this order
 };
 
-/// The gate that a node multiplies by, where it reads it and the maps rounded; empty for other nodes.
+/// The gate that a node multiplies by, rounded or not; empty for other nodes.
 std::optional<Gate> gate_of(const ir::Model& model, ir::Node* product);
+/// The same where the node reads both the gate and the maps rounded.
+std::optional<Gate> rounded_gate_of(const ir::Model& model, ir::Node* product);
 
 /// Whether a node returns one value for each value of its input.
 bool is_activation(const ir::Model& model, const ir::Node* node);

@@ -10,7 +10,7 @@ namespace tsq::passes {
 
 bool multiply_in_float(ir::Model& model, const PassContext& /*context*/) {
   return change_nodes(
-      model, [&](ir::Node* node) { return gate_of(model, node).has_value(); },
+      model, [&](ir::Node* node) { return rounded_gate_of(model, node).has_value(); },
       [&](ir::Node* node) {
         ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::Broadcasts);
       });

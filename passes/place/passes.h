@@ -2,8 +2,9 @@
 
 #include "passes/context/pass_context.h"
 
-/// Float or int8, and by which kernel: each pass writes Placement and Reason into records, on the calibrated
-/// graph, where an observer stands for the rounding that convert will put in its place.
+/// Float or int8, and by which kernel, on the calibrated graph, where an observer stands for the rounding
+/// that convert will put in its place. The passes up to read_recurrent_inputs are rules: they write Placement
+/// and Reason into records of a draft (draft.h), and take observers out of it. The others carry the plan out.
 namespace tsq::passes {
 
 /// Operators that settle_unreached has left without a range (Reason::NotReached) stay float.
@@ -25,9 +26,8 @@ bool keep_float(ir::Model& model, const PassContext& context);
 /// for them (isnan, nan_to_num), stay float, and nothing is rounded there.
 bool leave_non_finite(ir::Model& model, const PassContext& context);
 
-/// Model::unobserved_layers: the layers whose observers are in use and have seen nothing. Where the model was
-/// calibrated at all, says in the report which operators compute with integers, which no data reached, and of
-/// which ranges NaN and infinity were left out.
+/// Where the model was calibrated, says in the report which operators compute with integers, which no data
+/// reached, and of which ranges NaN and infinity were left out.
 bool explain_calibrated(ir::Model& model, const PassContext& context);
 
 /// Observers that convert would not make a quantize node of are removed: those between operators that are all
@@ -104,5 +104,17 @@ bool activate_in_float(ir::Model& model, const PassContext& context);
 /// weights: what they read are states between -1 and 1 (ModuleCall::float_recurrent_weights).
 ///   LSTM(x) of 3 layers in int8   →   the first in float, two in int8
 bool read_recurrent_inputs(ir::Model& model, const PassContext& context);
+
+/// Does what context.plan says, where it is given: the only pass that writes placements of a calibrated
+/// model, and the only one that takes observers out of it. Throws Error(BadConfig) for a plan of another
+/// model, table, target or recipe, and for one that cannot be, naming the operator and the reason.
+bool apply_plan(ir::Model& model, const PassContext& context);
+
+/// Model::unobserved_layers: the layers whose observers are in use and have seen nothing.
+bool find_unobserved_layers(ir::Model& model, const PassContext& context);
+
+/// Layers of small gates over images of one point become linear layers, which take a third of the time.
+///   mul(sigmoid(conv(average)), x)   →   mul(unsqueeze(sigmoid(linear(flatten(average)))), x)
+bool make_gates_linear(ir::Model& model, const PassContext& context);
 
 }  // namespace tsq::passes

@@ -3,10 +3,6 @@
 //   LSTM(observer(x))   →   LSTM(x), in a fused program, which keeps what it reads in 16 bits
 // Weights of 8 bits lose as much: of several layers the first, which reads values of any size, stays float.
 
-#include <ATen/core/Tensor.h>
-
-#include <numeric>
-
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/context/nodes.h"
@@ -39,17 +35,11 @@ bool read_unrounded(const PassContext& context, Node* node, const ir::ModuleCall
 
 bool keep_first_layer_float(Model& model, const Node* node, ir::ModuleCall& call) {
   const std::size_t first = torchscript::weights_of_first_layer(call);
-  const std::vector<at::Tensor> weights = torchscript::recurrent_weights(call).weights;
-  if (first == 0 || first >= weights.size()) return false;
+  if (first == 0 || first >= torchscript::recurrent_weights(call).weights.size()) return false;
   call.float_recurrent_weights = first;
   if (Decision* decision = ir::decision_of(model, node)) {
     decision->notes.emplace_back("its first layer stays float, because it reads values of any size");
-    const auto size_of = [&](std::size_t count) {
-      return std::accumulate(
-          weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(count), 0.0,
-          [](double sum, const at::Tensor& each) { return sum + static_cast<double>(each.numel()); });
-    };
-    decision->float_share = size_of(first) / size_of(weights.size());
+    decision->float_share = torchscript::share_of_first_weights(call, first);
   }
   return true;
 }

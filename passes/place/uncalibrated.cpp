@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
 #include "operators/constant_expressions.h"
@@ -22,6 +23,16 @@ bool needs_data(const ir::Model& model, const ir::Node* observer) {
 }
 
 }  // namespace
+
+bool observes_values(const ir::ObserverEntry& entry) {
+  const std::string& name = entry.spec.observer;
+  return name != observer_classes::kInputEqualization && name != observer_classes::kChannelStatistics &&
+         name != observer_classes::kInputProducts;
+}
+
+bool was_reached(const ir::ObserverEntry& entry) {
+  return !observes_values(entry) || saw_data(entry.module.value());
+}
 
 bool is_uncalibrated(const ir::Model& model) {
   std::vector<const ir::Node*> without_data;

@@ -29,6 +29,7 @@
 #include "base/pending_file.h"
 #include "io/attribute_types.h"
 #include "io/checked_archive.h"
+#include "io/deflated.h"
 #include "io/devices.h"
 #include "io/file_kind.h"
 #include "io/libraries.h"
@@ -245,6 +246,22 @@ nlohmann::json read_metadata(const std::string& path) {
   }
   check_metadata(path, metadata);
   return metadata;
+}
+
+std::optional<Plan> read_plan(const std::string& path) {
+  const nlohmann::json metadata = read_metadata(path);
+  if (!metadata.is_object() || !metadata.contains("plan")) return std::nullopt;
+  const auto fail = [&](const std::string& problem) {
+    return Error(ErrorCode::BadModel, fmt::format("'{}': the plan in its record {}", path, problem),
+                 kWriteAgain);
+  };
+  const auto text = io::inflated(metadata["plan"]);
+  if (!text) throw fail("is damaged");
+  try {
+    return Plan::from_dict(parse_json(*text, "plan"));
+  } catch (const Error& error) {
+    throw fail("cannot be read: " + error.problem());
+  }
 }
 
 void check_model_file(const std::string& path) {

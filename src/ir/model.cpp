@@ -93,6 +93,7 @@ void leave_float(Model& model, Node* node, Placement placement, Reason reason, s
   NodeRecord& record = record_for(model, node);
   record.placement = placement;
   record.reason = reason;
+  record.detail = detail;
   if (!record.is_reported || !record.decision.quantized) return;
   const Explanation why = explanation_of(reason, detail);
   record.decision.quantized = false;

@@ -23,6 +23,7 @@ struct NodeRecord {
   bool is_root{false};                 ///< what its pattern reads is observed in front of it
   Placement placement{Placement::Undecided};
   Reason reason{Reason::None};  ///< why it is not Int8
+  std::string detail{};         ///< of the reason: see explanation_of
   bool is_reported{false};      ///< it has an entry in the report
   Decision decision{};          ///< that entry
   /// Decision::node of the other operators, where its row's pattern has several.

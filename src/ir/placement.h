@@ -1,49 +1,10 @@
 #pragma once
 
+#include <tsq/placement.h>
+
 namespace tsq::ir {
 
-/// Where an operator computes.
-enum class Placement {
-  Undecided,
-  Float,         ///< it computes with float values, and nothing is rounded for it
-  Int8,          ///< in a kernel of the engine
-  Int8FloatOut,  ///< in a kernel that returns float
-  Reference,     ///< in float between dequantize and quantize, weights rounded
-  Written,       ///< in float where it is: it writes into memory that others see, or is a view of it
-};
-
-/// Why. What the report says of it is in reasons.cpp, or with those that give a reason of several sentences.
-enum class Reason {
-  None,
-  Table,              ///< no row of the table matches it or takes its dtypes
-  Mapping,            ///< no QConfig, or none that leads to int8
-  NoReferenceModule,  ///< the table has no reference module for its class
-  NoTensors,          ///< it computes no float tensor
-  OtherDtype,         ///< its tensors are not float32
-  ShortRows,          ///< of a table, which a scale for each makes larger
-  OfAttention,        ///< a product of activations, or what normalises
-  WholeAverage,       ///< of a map, of whose range it uses a small part
-  Amplified,          ///< a steep function reads it
-  FloatAfterLayer,    ///< after a layer whose kernel returns float
-  FilterBank,         ///< that float operators read
-  Island,             ///< not between quantized operators
-  NotReached,         ///< by calibration data
-  MethodNotReached,   ///< nor the method beside forward that it is in
-  OfSample,           ///< a norm of a sample without a batch, where its kernel takes batches only
-  ConvertMapping,     ///< the mapping that convert was given
-  LeftOut,            ///< by the caller: a trial or a search for a goal
-  NonFinite,          ///< it hands on NaN or infinity, which somebody looks for
-  ReadsFloat,         ///< nothing rounds what it reads
-  SmallGate,          ///< part of a gate that is faster in float
-  SmallLayer,         ///< a small part of the network's work: rounding would save little
-  SlowKernel,         ///< slower than the float operator
-  SlowActivation,     ///< the same, after a convolution
-  Broadcasts,         ///< int8 kernels are slow where they broadcast
-  KeptReference,      ///< the caller of lower
-  NoKernel,           ///< no engine has one, or it does not take these arguments
-  KernelFault,        ///< it returns wrong results here
-  PackingRefused,     ///< the engine does not take the weight
-  Memory,             ///< Written
-};
+using tsq::Placement;
+using tsq::Reason;
 
 }  // namespace tsq::ir

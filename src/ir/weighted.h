@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <tsq/observer.h>
+#include <tsq/plan.h>
 
 #include <cstdint>
 #include <optional>
@@ -12,15 +13,7 @@
 
 namespace tsq::ir {
 
-/// Zero padding before a convolution that its kernel is to do.
-struct PaddingFold {
-  std::vector<int64_t> before{};  ///< of the input, the convolution's own padding included
-  std::vector<int64_t> after{};
-  std::vector<int64_t> padding{};  ///< of the convolution then
-  std::vector<int64_t> kernel{};   ///< its sizes then
-  std::vector<int64_t> offset{};   ///< where in it the old taps begin
-  bool may_have_too_many_outputs{false};
-};
+using tsq::PaddingFold;
 
 /// The parameters of a convolution, transposed convolution or linear layer, out of the module that held them.
 struct Weighted {

@@ -204,7 +204,7 @@ std::vector<QuantizedLayer> layers_of(const Stage& stage, const Model& unobserve
     const ir::NodeRecord* record = ir::record_of(model, node);
     const auto known = observed.find(name_of(node));
     if (record == nullptr || !record->match || known == observed.end() || !known->second->observed ||
-        !known->second->lookup.qconfig)
+        !known->second->lookup.qconfig || stage.kept_float.contains(name_of(node)))
       continue;
     const bool by_use = record->lookup.source == QConfigSource::ModuleNameObjectTypeOrder;
     members.push_back({.node = node,
@@ -378,11 +378,25 @@ bool is_quantized(const Report& report, const QuantizedLayer& layer) {
   });
 }
 
+namespace {
+
+std::shared_ptr<Stage> with_kept_float(const Stage& stage, std::map<std::string, std::string> nodes) {
+  auto copy = std::make_shared<Stage>(stage);
+  copy->kept_float.merge(nodes);
+  copy->plan.reset();
+  return copy;
+}
+
+}  // namespace
+
+Prepared leaving_float(const Prepared& prepared, std::map<std::string, std::string> nodes) {
+  return Stage::make<Prepared>(with_kept_float(stage_of(prepared), std::move(nodes)));
+}
+
 Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend,
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom) {
-  auto stage = std::make_shared<Stage>(model.stage);
-  stage->kept_float = std::move(nodes);
-  return convert_to_reference(Stage::make<Prepared>(std::move(stage)), backend, {.custom = custom});
+  return convert_to_reference(Stage::make<Prepared>(with_kept_float(model.stage, std::move(nodes))), backend,
+                              {.custom = custom});
 }
 
 FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples,

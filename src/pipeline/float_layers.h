@@ -45,7 +45,10 @@ std::map<std::string, std::string> all_but(const Calibrated& model, std::size_t 
 /// Whether a report says of a layer that it is quantized.
 bool is_quantized(const Report& report, const QuantizedLayer& layer);
 
-/// The reference model with these nodes in float.
+/// The calibrated model that converts with these nodes in float, too.
+Prepared leaving_float(const Prepared& prepared, std::map<std::string, std::string> nodes);
+
+/// The reference model with these nodes in float, and those that the model leaves float.
 Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend,
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom = {});
 

@@ -16,6 +16,7 @@
 #include "base/libtorch_error.h"
 #include "base/recipe_options.h"
 #include "io/archive.h"
+#include "io/deflated.h"
 #include "io/empty_tensors.h"
 #include "io/samples.h"
 #include "ir/analysis.h"
@@ -210,6 +211,7 @@ const Module& Reference::module() const& { return stage_->module; }
 Module Reference::module() && { return stage_->module; }
 const Report& Reference::report() const& { return stage_->report; }
 Report Reference::report() && { return stage_->report; }
+Plan Reference::plan() const { return detail::plan_of(*stage_); }
 
 struct Lowered::Parts {
   Module module{};
@@ -244,6 +246,7 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
   stage.model.mean_errors.clear();
   stage.model.input_factors.clear();
   stage.ranges_left = {};
+  stage.plan.reset();
   const detail::CalibrationRun run(prepared.module(), options.method);
   // What the calls leave behind is no part of what is converted: it begins as the float model does.
   const torchscript::KeptState state(prepared.module(), {options.method}, detail::observing_modules(stage));
@@ -287,9 +290,12 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                             "(ConvertCustomConfig::set_allow_uncalibrated)",
                             stage.trains ? "train" : "calibrate"));
   }
-  const Progress progress = detail::of_caller(options.progress);
-  auto reference = detail::with_callers_exceptions(
-      [&] { return detail::reference_stage(stage, options.mapping, options.custom, progress); });
+  if (options.plan && options.mapping)
+    throw Error(ErrorCode::BadConfig, "a plan and a mapping of convert both say what stays float",
+                "give one of them");
+  ConvertOptions guarded = options;
+  guarded.progress = detail::of_caller(options.progress);
+  auto reference = detail::with_callers_exceptions([&] { return detail::reference_stage(stage, guarded); });
   const auto& more = options.custom.preserved_attributes();
   if (!more.empty()) {
     reference->preserved_attributes.insert(reference->preserved_attributes.end(), more.begin(), more.end());
@@ -307,6 +313,7 @@ Lowered lower(const Reference& reference, const BackendConfig& backend, const Lo
   Lowered lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");
   if (holds_programs(lowered.module())) metadata["libraries"] = nlohmann::json::array({kRuntimeLibrary});
+  if (stage.plan) metadata["plan"] = io::deflated(detail::plan_of(stage).to_dict().dump());
   if (options.float_dtype != c10::ScalarType::Float)
     metadata["float_dtype"] = dtype_name(options.float_dtype);
   Module module = lowered.module();  // copies share the module

@@ -17,6 +17,7 @@
 #include "config/names/observer_classes.h"
 #include "io/libraries.h"
 #include "ir/analysis.h"
+#include "passes/place/draft.h"
 #include "torchscript/modules/reference/reference_module.h"
 
 namespace tsq::detail {
@@ -175,6 +176,12 @@ Parts::Plan planned_parts(const ir::Model& prepared, std::span<const Sample> sam
   return {count(finds_range), count(is_products), samples.size()};
 }
 
+/// The part of a stage's plan that is for a standalone module; none where the rules say it.
+std::optional<Plan> plan_inside(const Stage& stage, const std::string& path) {
+  const auto found = stage.plan->standalone.find(path);
+  return found == stage.plan->standalone.end() ? std::nullopt : std::optional(found->second);
+}
+
 /// Whether recipe best has made nothing of a model. It rewrites graphs for int8 alone: then the result is the
 /// model as it was, bit for bit.
 bool is_as_it_was(const Stage& stage, const LoweringOptions& options, const Report& report) {
@@ -190,7 +197,7 @@ Module unchanged_module(const Stage& stage) {
                   .options = stage.options,
                   .preserved_attributes = stage.preserved_attributes};
   const PassContext context = context_of(unchanged);
-  for (const Step step : {Step::Fuse, Step::Match, Step::Observe, Step::Place, Step::Convert, Step::Lower})
+  for (const Step step : {Step::Fuse, Step::Match, Step::Observe, Step::Settle, Step::Convert, Step::Lower})
     detail::run(step, unchanged.model, context);
   return module_of(unchanged, torchscript::Layout::Flat);
 }
@@ -205,6 +212,12 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
     if (log != nullptr)
       add_to(*log, row, std::chrono::duration<double>(Clock::now() - begin).count(), changes);
   }
+}
+
+Plan drafted_plan(const ir::Model& model, const PassContext& context, std::vector<PassRun>* log) {
+  passes::Draft draft(model);
+  run(Step::Plan, draft.model(), context, log);
+  return draft.plan(context);
 }
 
 Module fused_module(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
@@ -230,26 +243,51 @@ std::shared_ptr<Stage> prepared_stage(Stage configured) {
   return stage;
 }
 
-std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optional<QConfigMapping>& mapping,
-                                       const ConvertCustomConfig& custom, const Progress& progress) {
+std::shared_ptr<const Plan> decided_plan(const Stage& prepared) {
+  if (prepared.plan) return prepared.plan;
+  if (prepared.seen.empty() || prepared.trains) return nullptr;
+  ir::Model model = prepared.model.copy();
+  const PassContext context = context_of(prepared);
+  run(Step::Settle, model, context);
+  Plan plan = drafted_plan(model, context);
+  for (const auto& [path, child] : prepared.standalone) {
+    if (const auto inside = decided_plan(*child)) plan.standalone.emplace(path, *inside);
+  }
+  return std::make_shared<const Plan>(std::move(plan));
+}
+
+Plan plan_of(const Stage& reference) {
+  Plan plan = *reference.plan;
+  for (const auto& [path, child] : reference.standalone)
+    plan.standalone.insert_or_assign(path, plan_of(*child));
+  return plan;
+}
+
+std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptions& options) {
   auto stage = std::make_shared<Stage>(prepared);
   stage->model = prepared.model.copy();
   stage->observed = std::make_shared<ir::Model>(with_own_observers(prepared.model));
-  stage->convert_mapping = mapping;
-  stage->convert_custom = custom;
+  stage->convert_mapping = options.mapping;
+  stage->convert_custom = options.custom;
+  if (options.mapping) stage->plan.reset();
+  if (options.plan) stage->plan = std::make_shared<const Plan>(*options.plan);
   // Files hold mean errors in the place of samples, measured before a mapping of convert is known: with one,
   // those are taken here as well.
-  if (mapping) take_measured(stage->model, prepared);
+  if (options.mapping) take_measured(stage->model, prepared);
   PassContext context = context_of(*stage);
   if (measures_mean_errors(*stage)) context.samples = prepared.kept_samples.samples();
-  Parts parts(progress, planned_parts(prepared.model, context.samples));
+  Parts parts(options.progress, planned_parts(prepared.model, context.samples));
   context.on_part = [&parts](passes::Part part, std::size_t count) { parts.advance(part, count); };
   stage->is_trained = stage->trains;
+  run(Step::Settle, stage->model, context, &stage->report.passes);
+  if (!stage->plan)
+    stage->plan = std::make_shared<const Plan>(drafted_plan(stage->model, context, &stage->report.passes));
+  context.plan = stage->plan;
   for (const Step step : {Step::Place, Step::Convert})
     run(step, stage->model, context, &stage->report.passes);
   stage->kept_samples = {};
   for (auto& [path, child] : stage->standalone) {
-    child = reference_stage(*child, std::nullopt);
+    child = reference_stage(*child, {.plan = plan_inside(*stage, path)});
     set_standalone_modules(stage->model, path, child->module);
   }
   stage->module = module_of(*stage);
@@ -285,7 +323,7 @@ void take_measured(ir::Model& model, const Stage& prepared) {
     model.input_factors = measured.input_factors;
   };
   if (measures_mean_errors(prepared)) {
-    take(reference_stage(prepared, std::nullopt)->model);
+    take(reference_stage(prepared)->model);
   } else {
     take(prepared.model);
   }

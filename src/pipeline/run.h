@@ -12,6 +12,9 @@ namespace tsq::detail {
 void run(passes::Step step, ir::Model& model, const passes::PassContext& context,
          std::vector<PassRun>* log = nullptr);
 
+/// What the rules decide about a settled model, which stays as it is. Adds to `log`, where there is one.
+Plan drafted_plan(const ir::Model& model, const passes::PassContext& context, std::vector<PassRun>* log = nullptr);
+
 /// capture to fuse: the float graph that patterns are matched on, as an executable module.
 torch::jit::Module fused_module(const torch::jit::Module& model, const BackendConfig& backend,
                                 const FuseCustomConfig& custom);
@@ -19,9 +22,16 @@ torch::jit::Module fused_module(const torch::jit::Module& model, const BackendCo
 /// Prepares a stage that has its configuration and its float model, and standalone modules in it.
 std::shared_ptr<Stage> prepared_stage(Stage configured);
 
-/// Converts a calibrated stage, which stays as it is. `progress` counts observers, layers and samples.
-std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optional<QConfigMapping>& mapping,
-                                       const ConvertCustomConfig& custom = {}, const Progress& progress = {});
+/// Converts a calibrated stage, which stays as it is: by the plan of `options`, else by its own. `progress`
+/// counts observers, layers and samples.
+std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptions& options = {});
+
+/// What the rules decide about a calibrated stage, with what is in it; null of one that has seen no data, and
+/// of one that trains. Of a stage that has a plan, that plan.
+std::shared_ptr<const Plan> decided_plan(const Stage& prepared);
+
+/// The plan of a converted stage, with those of standalone modules.
+Plan plan_of(const Stage& reference);
 
 Lowered lowered_stage(const Stage& reference, const LoweringOptions& options);
 

@@ -72,7 +72,8 @@ passes::PassContext context_of(const Stage& stage) {
           .mapping_around = stage.mapping_around,
           .convert_custom = stage.convert_custom,
           .convert_mapping = stage.convert_mapping,
-          .kept_float = stage.kept_float};
+          .kept_float = stage.kept_float,
+          .plan = stage.plan};
 }
 
 Module module_of(const Stage& stage, torchscript::Layout layout) {

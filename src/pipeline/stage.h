@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tsq/plan.h>
 #include <tsq/quantize.h>
 
 #include <map>
@@ -33,6 +34,7 @@ struct Prepared::Stage {
   ConvertCustomConfig convert_custom{};             ///< convert's own, for what becomes of observed modules
   std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
   std::map<std::string, std::string> kept_float{};  ///< nodes that convert leaves float, and why
+  std::shared_ptr<const Plan> plan{};               ///< what convert does; null: what the rules say
   detail::KeptSamples kept_samples{};  ///< of calibrate's: recipe best finds mean errors with them
   std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)

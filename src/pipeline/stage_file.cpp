@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 #include <tsq/error.h>
+#include <tsq/parse_json.h>
 #include <tsq/train.h>
 
 #include <algorithm>
@@ -127,6 +128,7 @@ constexpr const char* kContent = "content";
 constexpr const char* kRounding = "learned_rounding";
 constexpr const char* kProducts = "products";
 constexpr const char* kFacts = "facts";
+constexpr const char* kPlan = "plan";
 
 /// A hash of a continuation but for the numbers of samples: what the observers of a file belong to.
 std::string fingerprint_of(nlohmann::json continuation) {
@@ -166,7 +168,8 @@ std::map<std::string, Value> as_map(const c10::IValue& dict) {
 }
 
 /// What a saved stage needs to go on in another process: the float model and what was found by calibration.
-Module continuation_module(const Stage& stage, const nlohmann::json& configuration) {
+Module continuation_module(const Stage& stage, const nlohmann::json& configuration,
+                           const std::shared_ptr<const Plan>& plan) {
   Module module("__torch__.tsq.Continuation", std::make_shared<torch::jit::CompilationUnit>());
   module.register_module(kFloatModel, stage.float_model);
   module.register_attribute(kFingerprint, c10::StringType::get(), fingerprint_of(configuration));
@@ -175,6 +178,7 @@ Module continuation_module(const Stage& stage, const nlohmann::json& configurati
                             as_dict(names_by_value(detail::observed_model(stage))));
   module.register_attribute(kFacts, c10::StringType::get(),
                             detail::text_of_facts(detail::observed_model(stage)));
+  if (plan != nullptr) module.register_attribute(kPlan, c10::StringType::get(), plan->to_dict().dump());
   module.register_attribute(kMeanErrors,
                             c10::DictType::create(c10::StringType::get(), c10::TensorType::get()),
                             as_dict(stage.model.mean_errors));
@@ -322,6 +326,20 @@ ir::Facts facts_in(const std::string& path, const Loaded& loaded, const ir::Mode
   }
 }
 
+/// The plan of a file; null where it has none, and where the processor at hand has other kernels at fault
+/// than the one that the plan was made on.
+std::shared_ptr<const Plan> plan_in(const std::string& path, const Loaded& loaded, const Stage& stage) {
+  const bool is_for_others =
+      loaded.json.value("processor_faults", nlohmann::json()) != detail::processor_faults_of(stage).to_json();
+  if (!loaded.continuation.hasattr(kPlan) || is_for_others) return nullptr;
+  try {
+    const nlohmann::json json = parse_json(loaded.continuation.attr(kPlan).toStringRef(), "plan");
+    return std::make_shared<const Plan>(Plan::from_dict(json));
+  } catch (const Error& error) {
+    throw changed_file(path, fmt::format("has a plan that cannot be read: {}", error.problem()).c_str());
+  }
+}
+
 /// The stage of a file, with fresh observers. They must observe what those of the file did: the same values
 /// under the same names.
 std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
@@ -332,6 +350,7 @@ std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
   stage->model.input_factors = as_map<at::Tensor>(loaded.continuation.attr(kInputFactors));
   stage->model.facts = facts_in(path, loaded, stage->model);
   stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
+  stage->plan = plan_in(path, loaded, *stage);
   return stage;
 }
 
@@ -400,7 +419,7 @@ void Prepared::save(const std::string& path, const ExtraFiles& extra_files) cons
   Stage stage = *stage_;
   detail::take_measured(stage.model, *stage_);
   Module module = detail::module_of(stage);
-  Module continuation = continuation_module(stage, configuration);
+  Module continuation = continuation_module(stage, configuration, detail::decided_plan(*stage_));
   module = with_continuation(std::move(module), continuation);
   set_content(continuation, module, /*parameters_only=*/true);
   io::save_archive(module, configuration, path, extra_files);
@@ -439,7 +458,8 @@ Module as_kept(const Module& observer) {
 }
 
 Module continuation_of_reference(const Stage& stage, const nlohmann::json& configuration) {
-  Module continuation = continuation_module(stage, configuration);
+  Module continuation =
+      continuation_module(stage, configuration, std::make_shared<const Plan>(detail::plan_of(stage)));
   for_each_observer(*stage.observed, stage.standalone, kObserverPrefix,
                     [&](const Module& observer, const std::string& name) {
                       continuation.register_module(name, as_kept(observer));

@@ -49,9 +49,12 @@ void check_options(const QuantizeOptions& options) {
   if (goals.size() > 1)
     throw Error(ErrorCode::BadConfig, fmt::format("{} are two goals", fmt::join(goals, " and ")),
                 "set one of them");
-  if (options.convert_mapping)
-    throw Error(ErrorCode::BadConfig, "convert_mapping and a goal both say what stays float",
-                "set one of them");
+  for (const auto& [is_given, name] : {std::pair{options.convert_mapping.has_value(), "convert_mapping"},
+                                       std::pair{options.plan.has_value(), "plan"}}) {
+    if (is_given)
+      throw Error(ErrorCode::BadConfig, fmt::format("{} and a goal both say what stays float", name),
+                  "set one of them");
+  }
   if (!options.lowers)
     throw Error(ErrorCode::BadConfig, "a goal applies to the lowered model", "leave 'lowers' true");
 }
@@ -65,6 +68,10 @@ BackendConfig backend_of(const QuantizeOptions& options) {
 QConfigMapping mapping_of(const QuantizeOptions& options, const BackendConfig& backend) {
   return options.mapping ? *options.mapping
                          : mode_qconfig_mapping(options.mode, options.recipe, backend.engine());
+}
+
+ConvertOptions convert_options(const QuantizeOptions& options) {
+  return {.custom = options.convert_custom, .mapping = options.convert_mapping, .plan = options.plan};
 }
 
 LoweringOptions lowering_of(const QuantizeOptions& options) { return {.float_dtype = options.float_dtype}; }
@@ -154,8 +161,7 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .model_bytes = work.float_bytes,
       .backend = work.backend,
       .mapping = mapping,
-      .custom = options.convert_custom,
-      .convert_mapping = options.convert_mapping,
+      .convert = convert_options(options),
       .lowering = lowering_of(options),
       .calibrated =
           [&](const QConfigMapping& wanted) {
@@ -169,10 +175,10 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .beside = beside(work),
       .lowers = options.lowers,
       .times = options.lowers && options.times && is_made_for_this_processor(work.backend),
-      .leaves_what_does_not_pay = options.lowers && options.recipe == Recipe::Best,
+      .leaves_what_does_not_pay = options.lowers && options.recipe == Recipe::Best && !options.plan,
       .force = options.force};
   return Steps(work.events).run("convert", [&](const Progress& progress) {
-    task.progress = progress;
+    task.convert.progress = progress;
     return detail::finish(task);
   });
 }
@@ -206,9 +212,7 @@ void add_samples(const Trial& more, Trial& trial) {
 /// What a model shows that is calibrated on one part of a fold, and judged by the other.
 Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold) {
   const Lowered lowered =
-      convert(prepared, work.backend,
-              {.custom = work.options.convert_custom, .mapping = work.options.convert_mapping},
-              lowering_of(work.options));
+      convert(prepared, work.backend, convert_options(work.options), lowering_of(work.options));
   const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
                                 detail::tried_samples(work.model, fold.calibration), detail::TrialExtent::All,
                                 work.options.decisions);

@@ -110,6 +110,10 @@ std::set<std::size_t> Candidates::int8(const Report& report) const {
   return layers;
 }
 
+Prepared Candidates::leaving_float(const Indices& kept_float) const {
+  return detail::leaving_float(prepared_, float_nodes(model_, kept_float));
+}
+
 Reference Candidates::reference(const Indices& kept_float) const {
   return with_float_nodes(model_, backend_, float_nodes(model_, kept_float), custom_);
 }

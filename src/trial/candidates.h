@@ -45,6 +45,8 @@ class Candidates {
   [[nodiscard]] double work(std::size_t layer) const;
   /// The layers of which a report of a model says that they are quantized.
   [[nodiscard]] std::set<std::size_t> int8(const Report& report) const;
+  /// The calibrated model that converts with these layers in float.
+  [[nodiscard]] Prepared leaving_float(const Indices& kept_float) const;
   /// The reference model with these layers in float.
   [[nodiscard]] Reference reference(const Indices& kept_float) const;
   /// The same, lowered.

@@ -98,7 +98,6 @@ class Finish {
     prepared_ = task_.calibrated(mapping_);
     Attempt now = whole();
     budget_ = task_.calibration_seconds + conversion_seconds_;
-    if (now.made) unmatched_ = now.made->report.unmatched_entries;
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
     if (!now.made) refuse(now);
     std::optional<LatencyComparison> latency = timed(now);
@@ -138,21 +137,19 @@ class Finish {
     return latency->is_hardly_faster();
   }
 
-  /// Convert and lower with everything in int8 that the mapping quantizes.
+  /// Convert and lower with everything in int8 that has not been left float.
   Attempt whole() {
     return attempt(referee_, [&] {
       const auto begin = Clock::now();
       const auto guard = c10::make_scope_exit([&] { conversion_seconds_ = seconds_since(begin); });
-      Reference reference = convert_to_reference(
-          *prepared_, task_.backend,
-          {.custom = task_.custom, .mapping = task_.convert_mapping, .progress = task_.progress});
+      Reference reference = convert_to_reference(*prepared_, task_.backend, task_.convert);
       return task_.lowers ? lowered(std::move(reference), task_.backend, task_.lowering)
                           : unlowered(std::move(reference));
     });
   }
 
   Candidates& candidates() {
-    if (!candidates_) candidates_.emplace(*prepared_, task_.backend, task_.custom, task_.lowering);
+    if (!candidates_) candidates_.emplace(*prepared_, task_.backend, task_.convert.custom, task_.lowering);
     return *candidates_;
   }
 
@@ -244,22 +241,23 @@ class Finish {
   }
 
   [[nodiscard]] bool can_choose_layers() const {
-    return task_.lowers && stage_of(*prepared_).standalone.empty() && !task_.convert_mapping;
+    return task_.lowers && stage_of(*prepared_).standalone.empty() && !task_.convert.mapping &&
+           !task_.convert.plan;
   }
 
   Attempt change(const Attempt& now, LeftFloatCause cause, const Indices& kept) {
     return again(now, {LeftFloat{.cause = cause, .layers = candidates().layers(kept)}}, kept);
   }
 
-  /// The model with a mapping that leaves the `kept` layers float, made from the start: the same mapping
-  /// makes the same file.
+  /// The same calibrated model with a plan that leaves the `kept` layers float, too.
   Attempt again(const Attempt& now, std::vector<LeftFloat> changes, const Indices& kept) {
     if (kept.empty()) return now;
     mapping_ = keep_float(mapping_, candidates().layers(kept));
     std::ranges::move(changes, std::back_inserter(changes_));
     const bool is_all = kept.size() == candidates().size();
+    Prepared without = candidates().leaving_float(kept);
     candidates_.reset();
-    prepared_ = task_.calibrated(mapping_);
+    prepared_ = std::move(without);
     Attempt next = whole();
     // Nothing is quantized then: the user's own model takes its place.
     if (is_all && !next.made) next.made = now.made;
@@ -297,9 +295,6 @@ class Finish {
                     .mapping = mapping_,
                     .left_float = std::move(changes_),
                     .ended_early = ended_early_};
-    // Entries of its own are nobody's mistake: what stays float may not be lifted to the layer that they
-    // name.
-    if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
     tell_of_changes(result.left_float, !result.left_float.empty() && mapping_ == QConfigMapping(),
                     result.report);
     if (latency && !is_float) result.optimized_latency = beside_optimized(result.module);
@@ -346,7 +341,6 @@ class Finish {
   bool ended_early_{false};
   const Sample* timed_sample_{nullptr};  ///< null: the first
   std::vector<LeftFloat> changes_{};
-  std::vector<UnmatchedEntry> unmatched_{};  ///< entries of the task's mapping that match nothing
 };
 
 }  // namespace

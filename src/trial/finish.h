@@ -19,10 +19,9 @@ struct FinishTask {
   uint64_t model_bytes{0};          ///< its file's size
   const BackendConfig& backend;
   QConfigMapping mapping{};
-  ConvertCustomConfig custom{};
-  std::optional<QConfigMapping> convert_mapping{};
+  ConvertOptions convert{};
   LoweringOptions lowering{};
-  /// A calibrated model with a mapping; the same mapping makes the same model.
+  /// A calibrated model with a mapping.
   std::function<Prepared(const QConfigMapping&)> calibrated{};
   double calibration_seconds{0};            ///< that the calibrated model has taken
   Effort effort{Effort::Normal};            ///< high: the search for what does not pay takes its time
@@ -39,8 +38,7 @@ struct FinishTask {
   /// What makes the model slower or larger than float stays float, and all of it where times are measured
   /// and int8 makes it neither faster nor smaller.
   bool leaves_what_does_not_pay{false};
-  bool force{false};    ///< what the trial shows is told, and changes nothing
-  Progress progress{};  ///< of converting
+  bool force{false};  ///< what the trial shows is told, and changes nothing
 };
 
 /// A model that has been tried.
@@ -52,9 +50,10 @@ struct Finished {
   Trial trial{};
   std::optional<LatencyComparison> latency{};
   std::optional<LatencyComparison> optimized_latency{};  ///< the same beside the optimized float model
-  QConfigMapping mapping{};                              ///< makes the same model without measuring
-  std::vector<LeftFloat> left_float{};                   ///< empty: `mapping` is the task's
-  bool ended_early{false};  ///< the search for what does not pay, by the time that it may take
+  /// The task's, with null for the layers that were left float. The reference's plan makes the same model.
+  QConfigMapping mapping{};
+  std::vector<LeftFloat> left_float{};  ///< empty: `mapping` is the task's
+  bool ended_early{false};              ///< the search for what does not pay, by the time that it may take
 };
 
 /// Converts, lowers and tries a calibrated model, and leaves in float what cannot run and, where that is

@@ -34,20 +34,17 @@ std::vector<QuantizedLayer> lowered_operators(const Report& report) {
   return operators;
 }
 
-TriedStep converted(const Prepared& prepared, const BackendConfig& backend, const ConvertCustomConfig& custom,
-                    const std::optional<QConfigMapping>& mapping, const StepTrial& trial,
-                    const Progress& progress) {
+TriedStep converted(const Prepared& prepared, const BackendConfig& backend, const ConvertOptions& options,
+                    const StepTrial& trial) {
   const detail::Stage& stage = detail::stage_of(prepared);
   const detail::Referee referee(stage.float_model, engine_of(backend),
                                 detail::tried_samples(stage.float_model, trial.samples), {},
                                 detail::TrialExtent::All, std::vector<NamedDecisions>());
-  detail::Attempt now = detail::attempt(referee, [&] {
-    return detail::unlowered(convert_to_reference(
-        prepared, backend, {.custom = custom, .mapping = mapping, .progress = progress}));
-  });
-  const bool can_choose = stage.standalone.empty() && !mapping;
+  detail::Attempt now = detail::attempt(
+      referee, [&] { return detail::unlowered(convert_to_reference(prepared, backend, options)); });
+  const bool can_choose = stage.standalone.empty() && !options.mapping && !options.plan;
   if (!now.trial.fault || trial.force || !can_choose) return tried(std::move(now), {}, trial.force);
-  const detail::Candidates candidates(prepared, backend, custom, {});
+  const detail::Candidates candidates(prepared, backend, options.custom, {});
   const detail::LeftOut left =
       detail::leave_out_failing(candidates.size(), *now.trial.fault, [&](const detail::Indices& kept) {
         now = detail::attempt(referee, [&] { return detail::unlowered(candidates.reference(kept)); });
@@ -62,10 +59,10 @@ torch::jit::Module TriedStep::module() && { return std::move(model).module(); }
 Report TriedStep::report() && { return std::move(model).report(); }
 
 TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
-                          const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
-                          const StepTrial& trial, const Progress& progress) {
-  return detail::with_callers_exceptions(
-      [&] { return converted(prepared, backend, custom, mapping, trial, detail::of_caller(progress)); });
+                          const ConvertOptions& options, const StepTrial& trial) {
+  ConvertOptions guarded = options;
+  guarded.progress = detail::of_caller(options.progress);
+  return detail::with_callers_exceptions([&] { return converted(prepared, backend, guarded, trial); });
 }
 
 TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend, LoweringOptions options,

@@ -41,6 +41,7 @@ const ir::NodeRecord& record(const CalibratedModel& result, const ir::Node* node
 TEST(GateInFloat, ASmallGateIsFloatAndItsLayersAreLinear) {
   CalibratedModel result = gated(4, "x86", "gate_in_float");
   EXPECT_TRUE(passes::gate_in_float(result.model, result.context));
+  EXPECT_TRUE(passes::make_gates_linear(result.model, result.context));
   for (const char* path : {"squeeze", "excite"}) {
     EXPECT_EQ(record(result, call_node(result.model, path)).placement, Placement::Float) << path;
     EXPECT_EQ(record(result, call_node(result.model, path)).reason, Reason::SmallGate) << path;

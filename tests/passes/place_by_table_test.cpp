@@ -139,6 +139,7 @@ TEST(ExplainCalibrated, NotesWhatNoSampleReached) {
   EXPECT_THAT(record(result, "two").decision.notes,
               ::testing::Contains(::testing::HasSubstr("no calibration sample reached it")));
   EXPECT_TRUE(record(result, "one").decision.notes.empty());
+  EXPECT_TRUE(passes::find_unobserved_layers(result.model, result.context));
   EXPECT_EQ(result.model.unobserved_layers, std::vector<std::string>{"two"});
 }
 
@@ -167,14 +168,16 @@ TEST(ExplainCalibrated, SaysWhatHasNoFloatTensors) {
 TEST(ExplainCalibrated, HasNothingToSayOfWhatWasReached) {
   CalibratedModel result = testing::before_pass(calibrated(), "explain_calibrated");
   EXPECT_FALSE(passes::explain_calibrated(result.model, result.context));
+  EXPECT_FALSE(passes::find_unobserved_layers(result.model, result.context));
   EXPECT_TRUE(result.model.unobserved_layers.empty());
 }
 
 TEST(ExplainCalibrated, NotesNothingWhereThereWasNoData) {
   CalibratedModel result = testing::before_pass(prepared(), "explain_calibrated");
   EXPECT_TRUE(passes::is_uncalibrated(result.model));
-  EXPECT_TRUE(passes::explain_calibrated(result.model, result.context));
+  EXPECT_FALSE(passes::explain_calibrated(result.model, result.context));
   EXPECT_TRUE(record(result, "one").decision.notes.empty());
+  EXPECT_TRUE(passes::find_unobserved_layers(result.model, result.context));
   EXPECT_EQ(result.model.unobserved_layers.size(), result.model.observers.size());
 }
 

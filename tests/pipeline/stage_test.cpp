@@ -350,7 +350,7 @@ TEST(Stage, WhatAProgressThrowsReachesTheCallerAsItIs) {
   expect_passed(
       [&](const Progress& progress) { convert_to_reference(prepared, backend, {.progress = progress}); });
   expect_passed([&](const Progress& progress) {
-    convert_and_try(prepared, backend, {}, std::nullopt, {.samples = samples}, progress);
+    convert_and_try(prepared, backend, {.progress = progress}, {.samples = samples});
   });
   expect_passed(
       [&](const Progress& progress) { sensitivity(prepared, backend, samples, {.progress = progress}); });

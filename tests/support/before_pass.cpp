@@ -25,7 +25,8 @@ CalibratedModel before_pass(const Prepared& prepared, std::string_view pass) {
   CalibratedModel result = calibrated_model(prepared);
   for (const passes::FlowRow& row : passes::flow()) {
     if (row.name == pass) return result;
-    if (row.step == passes::Step::Place && passes::is_taken(row, result.model, result.context))
+    const bool is_between = row.step >= passes::Step::Settle && row.step <= passes::Step::Place;
+    if (is_between && passes::is_taken(row, result.model, result.context))
       passes::run_row(row, result.model, result.context);
   }
   throw std::runtime_error("no pass " + std::string(pass));

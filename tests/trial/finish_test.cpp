@@ -117,10 +117,11 @@ TEST(Finish, ALayerThatFailsStaysFloatAndTheOthersDoNot) {
     EXPECT_EQ(decision.quantized, decision.layer != "bad");
 }
 
-TEST(Finish, TheMappingGivesTheSameModelAgain) {
+TEST(Finish, ThePlanGivesTheSameModelAgain) {
   const Module model = chain("bad");
   const Finished done = finished(model);
-  Module again = convert(calibrated(model, done.mapping), backend_config("x86"));
+  Module again =
+      convert(calibrated(model, mapping()), backend_config("x86"), {.plan = done.reference.plan()});
   const Sample sample = samples().front();
   EXPECT_TRUE(torch::equal(again.forward(sample).toTensor(), Module(done.module).forward(sample).toTensor()));
 }

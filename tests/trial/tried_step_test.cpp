@@ -145,7 +145,7 @@ TEST(ConvertAndTry, ALayerThatFailsStaysFloat) {
       observer.module->attr("max_val").toTensor().fill_(std::numeric_limits<float>::infinity());
   }
   const std::vector<Sample> data = samples();
-  const TriedStep step = convert_and_try(prepared, backend, {}, std::nullopt, {.samples = data});
+  const TriedStep step = convert_and_try(prepared, backend, {}, {.samples = data});
   EXPECT_FALSE(step.trial.fault.has_value());
   ASSERT_EQ(step.left_float.size(), 1U);
   ASSERT_EQ(step.left_float[0].layers.size(), 1U);

@@ -254,7 +254,14 @@ void add_convert_options(const Command& command, ConvertConfigurationOptions& op
             "Further attributes to keep, and what observed modules become; with PyTorch's keys", "C.json"}),
        configuration_input(
            {"--convert-qconfig", into(options.qconfig),
-            "The mapping of prepare, with null for operators that are to stay float after all", "Q.json"})});
+            "The mapping of prepare, with null for operators that are to stay float after all", "Q.json"}),
+       configuration_input({"--plan", into(options.plan),
+                            "What to do with each operator and value: a plan that --plan-output has written, "
+                            "edited or not",
+                            "P.json"}),
+       output({"--plan-output", into(options.plan_output),
+               "Also write the plan: which operators compute in int8, and which values are rounded",
+               "P.json"})});
 }
 
 Configuration configuration_to_lower(const ConfigurationOptions& options) {
@@ -268,10 +275,13 @@ Configuration configuration_to_lower(const ConfigurationOptions& options) {
   return chosen;
 }
 
-ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options) {
-  return {.custom = read_if_given<ConvertCustomConfig>(options.custom),
-          .mapping = options.qconfig.empty() ? std::nullopt
-                                             : std::optional(read_config<QConfigMapping>(options.qconfig))};
+ConvertOptions convert_options(const ConvertConfigurationOptions& options) {
+  if (!options.qconfig.empty() && !options.plan.empty())
+    throw UsageError("--convert-qconfig and --plan both say what stays float; give one of them");
+  ConvertOptions chosen{.custom = read_if_given<ConvertCustomConfig>(options.custom)};
+  if (!options.qconfig.empty()) chosen.mapping = read_config<QConfigMapping>(options.qconfig);
+  if (!options.plan.empty()) chosen.plan = read_config<Plan>(options.plan);
+  return chosen;
 }
 
 nlohmann::json metadata_of_step(const std::string& path) {

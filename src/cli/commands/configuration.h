@@ -64,19 +64,16 @@ Configuration configuration_to_lower(const ConfigurationOptions& options);
 /// The model with observers, as a configuration says.
 Prepared prepared_model(const torch::jit::Module& model, const Configuration& chosen);
 
-/// What convert alone takes.
+/// What convert alone takes and writes.
 struct ConvertConfigurationOptions {
   std::string custom{};   ///< a JSON file
   std::string qconfig{};  ///< a JSON file
+  std::string plan{};     ///< a JSON file
+  std::string plan_output{};
 };
 void add_convert_options(const Command& command, ConvertConfigurationOptions& options);
-
-struct ConvertConfiguration {
-  ConvertCustomConfig custom;
-  std::optional<QConfigMapping> mapping;
-};
-/// Throws Error(BadConfig).
-ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options);
+/// Throws Error(BadConfig), UsageError for options that say two things.
+ConvertOptions convert_options(const ConvertConfigurationOptions& options);
 
 /// What a file that tsq wrote was made with, also a trained one that Python has saved; null for others.
 nlohmann::json metadata_of_step(const std::string& path);

@@ -25,7 +25,7 @@ constexpr CommandHelp kConvertHelp{
         "numbers that the lowered model is meant to compute. The backend is the one that the model was "
         "prepared for."};
 
-struct ConvertOptions {
+struct ConvertCommandOptions {
   std::string model{};
   std::string output{};
   ConfigurationOptions configuration{};
@@ -41,21 +41,23 @@ BackendConfig backend_of(const ConfigurationOptions& options, const std::string&
   return prepared.trains() && !is_given ? prepared.backend() : backend_for(options, path);
 }
 
-void run_convert(const ConvertOptions& options, const Session& session) {
+void run_convert(const ConvertCommandOptions& options, const Session& session) {
   OutputFiles files(session);
-  ConvertConfiguration at_convert = convert_configuration(options.convert);
+  ConvertOptions at_convert = convert_options(options.convert);
   at_convert.custom.set_allow_uncalibrated(options.allow_uncalibrated);
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const BackendConfig backend = backend_of(options.configuration, options.model, prepared);
   const std::vector<Sample> samples = samples_if_given(options.trial.data, prepared.float_model());
   const TriedStep converted = steps.run("convert", [&](const Progress& progress) {
-    return convert_and_try(prepared, backend, at_convert.custom, at_convert.mapping,
-                           {.samples = samples, .force = options.trial.force}, progress);
+    at_convert.progress = progress;
+    return convert_and_try(prepared, backend, at_convert, {.samples = samples, .force = options.trial.force});
   });
   const Reference& reference = *converted.reference;
   files.write(options.output,
               [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
+  if (!options.convert.plan_output.empty())
+    files.write_json(options.convert.plan_output, reference.plan().to_dict());
   files.commit();
   print_result(session,
                fmt::format("'{}' converted for {}: '{}'\n{}{}{}", options.model, backend.name(),
@@ -71,7 +73,7 @@ void run_convert(const ConvertOptions& options, const Session& session) {
                 {"steps", seconds_json(steps.seconds())}});
 }
 
-void add_convert_command_options(const Command& command, ConvertOptions& options) {
+void add_convert_command_options(const Command& command, ConvertCommandOptions& options) {
   add_options(
       command,
       {required(input({"CALIBRATED.pt", into(options.model), "A model from 'tsq calibrate'"})),
@@ -86,7 +88,7 @@ void add_convert_command_options(const Command& command, ConvertOptions& options
 }  // namespace
 
 void add_convert(CLI::App& app, Session& session) {
-  add_command<ConvertOptions>(app, session, kConvertHelp, add_convert_command_options, run_convert);
+  add_command<ConvertCommandOptions>(app, session, kConvertHelp, add_convert_command_options, run_convert);
 }
 
 }  // namespace tsq::cli

@@ -15,10 +15,12 @@
 #include "cli/commands/configuration.h"
 #include "cli/commands/float_model.h"
 #include "cli/printing/json_list.h"
+#include "cli/printing/plan_text.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
 #include "cli/process/failure.h"
 #include "cli/process/options.h"
+#include "cli/process/output_files.h"
 
 namespace tsq::cli {
 namespace {
@@ -36,6 +38,7 @@ struct ExplainOptions {
   std::string model{};
   std::string calib{};
   std::size_t rounds{0};
+  bool shows_plan{false};
   bool passes{false};
   ConfigurationOptions configuration{};
   ConvertConfigurationOptions convert{};
@@ -52,12 +55,15 @@ Report report_of_lowered(const Reference& reference, const BackendConfig& backen
 }
 
 /// Without data, observers have seen none: that changes numbers, not kernels.
-Report converted_report(const Prepared& prepared, const BackendConfig& backend, ConvertConfiguration chosen,
-                        const Progress& progress) {
-  const tsq::ConvertOptions options{
-      .custom = chosen.custom.set_allow_uncalibrated(true), .mapping = chosen.mapping, .progress = progress};
-  return report_of_lowered(convert_to_reference(prepared, backend, options), backend);
+Reference converted(const Prepared& prepared, const BackendConfig& backend, ConvertOptions options) {
+  options.custom.set_allow_uncalibrated(true);
+  return convert_to_reference(prepared, backend, options);
 }
+
+struct Explained {
+  Report report{};
+  Plan plan{};
+};
 
 /// What names an operator whatever it is quantized for.
 using Operator = std::pair<std::string, std::string>;
@@ -69,13 +75,14 @@ std::set<Operator> quantized_with(std::string_view backend, ExplainOptions optio
                                   const torch::jit::Module& model, std::span<const Sample> samples) {
   options.configuration.backend = backend;
   options.configuration.backend_config.clear();
+  options.convert.plan.clear();
   std::set<Operator> names;
   try {
     const Configuration chosen = configuration(options.configuration);
     Prepared prepared = prepared_model(model, chosen);
     if (!samples.empty()) calibrate(prepared, samples.first(1));
-    const Report report =
-        converted_report(prepared, chosen.backend, convert_configuration(options.convert), {});
+    const Report report = report_of_lowered(
+        converted(prepared, chosen.backend, convert_options(options.convert)), chosen.backend);
     for (const Decision& decision : report.decisions) {
       if (decision.quantized) names.insert(name_of(decision));
     }
@@ -106,11 +113,11 @@ void try_other_backends(Report& report, const ExplainOptions& options, const tor
 }
 
 /// Goes all the way to the engine's kernels and writes nothing.
-Report report_of(const ExplainOptions& options, const Session& session) {
+Explained explained(const ExplainOptions& options, const Session& session) {
   if (options.rounds > 0 && options.calib.empty())
     throw UsageError("--time needs a sample to run; give --calib DATA.pt");
   const Configuration chosen = configuration_to_lower(options.configuration);
-  const ConvertConfiguration at_convert = convert_configuration(options.convert);
+  ConvertOptions at_convert = convert_options(options.convert);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session);
   std::vector<Sample> samples;
@@ -124,8 +131,10 @@ Report report_of(const ExplainOptions& options, const Session& session) {
     steps.run("calibrate",
               [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
   }
-  Report report = steps.run("convert", [&](const Progress& progress) {
-    return converted_report(prepared, chosen.backend, at_convert, progress);
+  auto [report, plan] = steps.run("convert", [&](const Progress& progress) {
+    at_convert.progress = progress;
+    const Reference reference = converted(prepared, chosen.backend, at_convert);
+    return Explained{.report = report_of_lowered(reference, chosen.backend), .plan = reference.plan()};
   });
   steps.run("other backends",
             [&](const Progress&) { try_other_backends(report, options, model.module, samples); });
@@ -135,7 +144,7 @@ Report report_of(const ExplainOptions& options, const Session& session) {
     steps.run("measure",
               [&](const Progress&) { measure_operators(prepared, samples.front(), options.rounds, report); });
   }
-  return report;
+  return {.report = std::move(report), .plan = std::move(plan)};
 }
 
 /// In the order in which they ran.
@@ -160,11 +169,16 @@ nlohmann::json passes_json(const std::vector<PassRun>& passes) {
 }
 
 void run_explain(const ExplainOptions& options, const Session& session) {
-  const Report report = report_of(options, session);
+  OutputFiles files(session);
+  const auto [report, plan] = explained(options, session);
+  if (!options.convert.plan_output.empty()) files.write_json(options.convert.plan_output, plan.to_dict());
+  files.commit();
   nlohmann::json answer = report.to_json();
+  if (options.shows_plan) answer["plan"] = plan.to_dict();
   if (options.passes) answer["passes"] = passes_json(report.passes);
   print_result(session,
                report.to_text() + unobserved_text(report) +
+                   (options.shows_plan ? plan_text(plan) : std::string()) +
                    (options.passes ? passes_text(report.passes) : std::string()),
                answer);
 }
@@ -178,6 +192,8 @@ void add_explain_options(const Command& command, ExplainOptions& options) {
        {"--time", into(options.rounds),
         "Time each float operator: the best of N runs on the first sample (needs --calib)", "N",
         within(1, 1000000)},
+       {"--show-plan", into(options.shows_plan),
+        "Also print the plan: which operators compute in int8, and which values are not rounded"},
        {"--passes", into(options.passes),
         "Also print the passes that have run, in order, with the graphs that each has changed and its "
         "time"}});

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <torch/script.h>
+#include <tsq/error.h>
 #include <tsq/files.h>
 #include <tsq/runtime_library.h>
 #include <tsq/train.h>
@@ -10,10 +11,12 @@
 #include "base/quantized_operator.h"
 #include "cli/commands/commands.h"
 #include "cli/printing/json_list.h"
+#include "cli/printing/plan_text.h"
 #include "cli/printing/texts.h"
 #include "cli/process/model_facts.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"
+#include "cli/process/output_files.h"
 
 namespace tsq::cli {
 namespace {
@@ -24,6 +27,11 @@ constexpr CommandHelp kInspectHelp{
     .examples =
         "  tsq inspect model.int8.pt\n"
         "  tsq inspect model.int8.pt --json | jq .engines"};
+
+struct InspectOptions {
+  std::string model{};
+  std::string plan_output{};
+};
 
 using nlohmann::json;
 
@@ -44,7 +52,9 @@ std::string doubt_of(const EngineFit& fit, const json& metadata) {
   return is_own || !fit.refusal.empty() ? std::string() : fit.doubt;
 }
 
-json to_json(const ModelFile& model, const ModelFacts& facts, const json& metadata) {
+json to_json(const ModelFile& model, const ModelFacts& facts, json metadata,
+             const std::optional<Plan>& plan) {
+  if (plan) metadata["plan"] = plan->to_dict();
   const json engines = json_list(facts.engines, [&](const EngineFit& fit) -> json {
     return {{"engine", fit.engine},
             {"works", fit.refusal.empty()},
@@ -141,23 +151,36 @@ std::string text_of(const ModelFile& model, const ModelFacts& facts, const json&
                             engines_text(facts, metadata), metadata_text(metadata));
 }
 
-void run_inspect(const std::string& path, const Session& session) {
+void run_inspect(const InspectOptions& options, const Session& session) {
+  const std::string& path = options.model;
+  OutputFiles files(session);
   const ModelFile model = load_any(path);
   tell_devices(model, session);
   const ModelFacts facts = model_facts(model.module, path);
   json metadata = read_metadata(path);
   if (metadata.is_null()) metadata = training_metadata(model.module);
-  print_result(session, text_of(model, facts, metadata), to_json(model, facts, metadata));
+  const std::optional<Plan> plan = read_plan(path);
+  if (!options.plan_output.empty()) {
+    if (!plan)
+      throw Error(ErrorCode::BadModel, fmt::format("'{}' holds no plan", path), "give a quantized model");
+    files.write_json(options.plan_output, plan->to_dict());
+  }
+  files.commit();
+  print_result(session, text_of(model, facts, metadata) + (plan ? summary_text(*plan) : ""),
+               to_json(model, facts, metadata, plan));
 }
 
-void add_inspect_options(const Command& command, std::string& path) {
-  add_options(command, {required(input({"MODEL.pt", into(path), "A TorchScript file, float or quantized"}))});
+void add_inspect_options(const Command& command, InspectOptions& options) {
+  add_options(command,
+              {required(input({"MODEL.pt", into(options.model), "A TorchScript file, float or quantized"})),
+               output({"--plan-output", into(options.plan_output),
+                       "Write the plan that a quantized model was made by", "P.json"})});
 }
 
 }  // namespace
 
 void add_inspect(CLI::App& app, Session& session) {
-  add_command<std::string>(app, session, kInspectHelp, add_inspect_options, run_inspect);
+  add_command<InspectOptions>(app, session, kInspectHelp, add_inspect_options, run_inspect);
 }
 
 }  // namespace tsq::cli

@@ -74,6 +74,7 @@ std::vector<std::pair<std::string_view, std::string>> outputs_of(const QuantizeC
   std::vector<std::pair<std::string_view, std::string>> outputs{{"output", options.output},
                                                                 {"reference", options.reference},
                                                                 {"report", options.report},
+                                                                {"plan", options.convert.plan_output},
                                                                 {"qconfig", options.goal.mapping}};
   std::erase_if(outputs, [](const auto& output) { return output.second.empty(); });
   return outputs;
@@ -92,8 +93,11 @@ void check_usage(const QuantizeCommandOptions& options) {
     throw UsageError("--reference and --eval apply to forward; leave out --method, or calibrate with it");
   }
   if (!options.goal.given()) return;
-  if (!options.convert.qconfig.empty())
-    throw UsageError("--convert-qconfig and a goal both say what stays float; give one of them");
+  for (const auto& [file, name] :
+       {std::pair{options.convert.qconfig, "--convert-qconfig"}, std::pair{options.convert.plan, "--plan"}}) {
+    if (!file.empty())
+      throw UsageError(fmt::format("{} and a goal both say what stays float; give one of them", name));
+  }
   if (options.output.empty()) throw UsageError("a goal applies to the quantized model; give --output OUT.pt");
 }
 
@@ -113,7 +117,7 @@ QuantizeEvents events_for(Steps& steps, SearchProgress& search) {
 
 QuantizeOptions quantize_options(const QuantizeCommandOptions& options, const Configuration& chosen,
                                  const ModelFile& model) {
-  const ConvertConfiguration at_convert = convert_configuration(options.convert);
+  const ConvertOptions at_convert = convert_options(options.convert);
   const QuantizeOptions asked{.backend_config = chosen.backend,
                               .mode = chosen.mode,
                               .mapping = chosen.mapping,
@@ -121,6 +125,7 @@ QuantizeOptions quantize_options(const QuantizeCommandOptions& options, const Co
                               .equalization = chosen.equalization,
                               .convert_custom = at_convert.custom,
                               .convert_mapping = at_convert.mapping,
+                              .plan = at_convert.plan,
                               .float_dtype = lowering_options(options.configuration).float_dtype,
                               .lowers = !options.output.empty(),
                               .method = options.method,
@@ -197,6 +202,8 @@ Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session
                              .backend = chosen.backend});
   if (!options.report.empty()) files.write_json(options.report, report_json(quantized, verdict));
   if (!options.goal.mapping.empty()) files.write_json(options.goal.mapping, quantized.mapping.to_dict());
+  if (!options.convert.plan_output.empty())
+    files.write_json(options.convert.plan_output, quantized.reference.plan().to_dict());
   files.commit();
   return {.backend = chosen.backend.name(),
           .bytes_before = model.bytes,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/packed.h"
@@ -215,6 +216,16 @@ std::size_t weights_of_first_layer(const ModuleCall& call) {
     return both_ways->toBool() ? 4 : 2;
   }
   return 0;
+}
+
+double share_of_first_weights(const ModuleCall& call, std::size_t count) {
+  const std::vector<at::Tensor> weights = recurrent_weights(call).weights;
+  const auto size_of = [&](std::size_t first) {
+    return std::accumulate(
+        weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(first), 0.0,
+        [](double sum, const at::Tensor& each) { return sum + static_cast<double>(each.numel()); });
+  };
+  return size_of(std::min(count, weights.size())) / std::max(1.0, size_of(weights.size()));
 }
 
 std::optional<RecurrentForm> recurrent_form(const ModuleCall& call) {

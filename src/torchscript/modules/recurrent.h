@@ -60,5 +60,7 @@ torch::jit::Module dynamic_recurrent(const ir::ModuleCall& call, std::span<const
 /// How many weights the first of several layers has, the first ones in their order; 0 for a cell and for a
 /// layer alone.
 std::size_t weights_of_first_layer(const ir::ModuleCall& call);
+/// The share of its first `count` weights in the values of all of them.
+double share_of_first_weights(const ir::ModuleCall& call, std::size_t count);
 
 }  // namespace tsq::torchscript
