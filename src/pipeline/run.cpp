@@ -17,6 +17,7 @@
 #include "config/names/observer_classes.h"
 #include "io/libraries.h"
 #include "ir/analysis.h"
+#include "passes/legality.h"
 #include "passes/place/draft.h"
 #include "torchscript/modules/reference/reference_module.h"
 
@@ -75,6 +76,16 @@ void add_to(std::vector<PassRun>& log, const FlowRow& row, double seconds, std::
                                                                  .sentence = std::string(row.sentence)});
   entry.seconds += seconds;
   entry.changes += changes;
+}
+
+/// A room leaves nothing to later ones that these do not know.
+void check_legality([[maybe_unused]] const FlowRow& row, [[maybe_unused]] const ir::Model& model) {
+#ifdef TSQ_CHECKS_LEGALITY
+  const auto rows = passes::flow();
+  const bool ends_room = &row == &rows.back() || (&row + 1)->room != row.room;
+  const std::string illegal = ends_room ? passes::illegal_after(row.room, model) : std::string();
+  if (!illegal.empty()) throw Error(ErrorCode::Internal, illegal, "please report it with the model");
+#endif
 }
 
 void check_options(const Stage& stage) {
@@ -209,6 +220,7 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
     if (row.step != step || !passes::is_taken(row, model, context)) continue;
     const Clock::time_point begin = Clock::now();
     const std::size_t changes = passes::run_row(row, model, context);
+    check_legality(row, model);
     if (log != nullptr)
       add_to(*log, row, std::chrono::duration<double>(Clock::now() - begin).count(), changes);
   }
