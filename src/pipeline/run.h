@@ -13,7 +13,8 @@ void run(passes::Step step, ir::Model& model, const passes::PassContext& context
          std::vector<PassRun>* log = nullptr);
 
 /// What the rules decide about a settled model, which stays as it is. Adds to `log`, where there is one.
-Plan drafted_plan(const ir::Model& model, const passes::PassContext& context, std::vector<PassRun>* log = nullptr);
+Plan drafted_plan(const ir::Model& model, const passes::PassContext& context,
+                  std::vector<PassRun>* log = nullptr);
 
 /// capture to fuse: the float graph that patterns are matched on, as an executable module.
 torch::jit::Module fused_module(const torch::jit::Module& model, const BackendConfig& backend,

@@ -61,9 +61,9 @@ struct Option {
     return is_program() || std::regex_match(type, kFile);
   }
   [[nodiscard]] bool is_output() const {
-    static const std::set<std::string> kOutputs{"--output",         "--reference",          "--report",
-                                                "--qconfig-output", "--data-output",        "--trace",
-                                                "--advice-qconfig", "--advice-equalization"};
+    static const std::set<std::string> kOutputs{"--output",         "--reference",           "--report",
+                                                "--qconfig-output", "--data-output",         "--trace",
+                                                "--advice-qconfig", "--advice-equalization", "--plan-output"};
     return kOutputs.contains(name);
   }
 };
