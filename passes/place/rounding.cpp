@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "config/names/observer_classes.h"
-#include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "match/root_modules.h"
@@ -51,27 +49,11 @@ std::optional<std::size_t> rounding_observer(const Value* value) {
 
 }  // namespace
 
-bool is_channel_observer(const Model& model, const Node* node) {
-  return ir::is_observer(node) &&
-         ir::observer_of(model, node).spec.observer == observer_classes::kInputEqualization;
-}
-
-Value* before_channel_observers(const Model& model, Value* value) {
-  while (is_channel_observer(model, value->node())) value = value->node()->input(0);
-  return value;
-}
-
 bool becomes_rounding(const ir::ObserverEntry& observer) {
   const ResolvedObserver resolved = resolve(observer.spec);
   if (saw_other_dtype(observer.module.value())) return false;
   if (resolved.is_dynamic || resolved.dtype == ScalarType::Half) return true;
   return is_integer(resolved.dtype) && finds_qparams(observer.spec);
-}
-
-bool is_static_rounding(const Model& model, const Node* node) {
-  if (!ir::is_observer(node) || is_channel_observer(model, node)) return false;
-  const ResolvedObserver resolved = resolve(ir::observer_of(model, node).spec);
-  return !resolved.is_dynamic && is_integer(resolved.dtype) && !is_per_channel(resolved.qscheme);
 }
 
 bool is_rounded(const Model& model, const PassContext& context, const Value* value) {

@@ -1,24 +1,18 @@
 #pragma once
 
+#include "operators/roundings.h"
 #include "passes/context/pass_context.h"
 
-/// Questions of the calibrated graph, where an observer stands for the quantize and dequantize that convert
-/// puts in its place. Once drop_idle_observers has run, each does, but for those that equalize and smooth put
-/// in: they look at channels, and stand between a layer and the observer of its input.
+/// Questions of the calibrated graph and of what the context says of it; more in operators/roundings.h.
 namespace tsq::passes {
 
-/// Whether an observer looks at channels alone, for equalization or smoothing, and rounds nothing.
-[[nodiscard]] bool is_channel_observer(const ir::Model& model, const ir::Node* node);
-/// What such observers look at; the value itself after other nodes.
-[[nodiscard]] ir::Value* before_channel_observers(const ir::Model& model, ir::Value* value);
+using operators::before_channel_observers;
+using operators::is_channel_observer;
+using operators::is_static_rounding;
 
 /// Whether convert makes a rounding of an observer: to float16, to bytes by a scale that calibration finds,
 /// or to bytes by one that is found when the model runs.
 [[nodiscard]] bool becomes_rounding(const ir::ObserverEntry& observer);
-
-/// Whether a node rounds a value to bytes by one scale that calibration finds: whether it becomes an
-/// aten::quantize_per_tensor.
-[[nodiscard]] bool is_static_rounding(const ir::Model& model, const ir::Node* node);
 
 /// Whether a value is rounded, so that kernels may read its bytes: by an observer, in all branches of an if
 /// by the same one, by a standalone module, or outside of the model.
