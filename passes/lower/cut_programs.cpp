@@ -12,6 +12,8 @@
 #include <ranges>
 #include <set>
 
+#include "backends/programs/program_builder.h"
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/live_nodes.h"
@@ -21,10 +23,8 @@
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/program/late_writes.h"
-#include "passes/lower/program/program_builder.h"
 #include "passes/lower/program/regions.h"
 #include "passes/lower/program/shape_readers.h"
-#include "passes/lower/program/translations.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/program_json.h"
 
@@ -52,7 +52,7 @@ std::string name_of(const Decision* decision) {
 }
 
 /// The object that runs a program: torch.classes.tsq.Program.
-c10::IValue make_program(const ProgramBuilder& builder) {
+c10::IValue make_program(const programs::ProgramBuilder& builder) {
   const auto op = c10::Dispatcher::singleton().findSchema({"tsq::make_program", ""});
   if (!op) {
     throw Error(ErrorCode::Unsupported, "the library that runs fused programs is not loaded",
@@ -64,14 +64,14 @@ c10::IValue make_program(const ProgramBuilder& builder) {
 }
 
 /// The values that a call of a program gets.
-std::vector<const Value*> given_to(const ProgramBuilder& program) {
+std::vector<const Value*> given_to(const programs::ProgramBuilder& program) {
   std::vector<const Value*> read = program.inputs();
   read.insert(read.end(), program.integers().begin(), program.integers().end());
   return read;
 }
 
 /// Whether the sums of an int8 layer may leave 16 bits.
-bool is_unbounded(const ProgramBuilder& builder, const runtime::Operation& operation) {
+bool is_unbounded(const programs::ProgramBuilder& builder, const runtime::Operation& operation) {
   if (!operation.weight_scales || operation.bounded || !runtime::is_product(operation.kind)) return false;
   const at::Tensor& weight = builder.constants().at(static_cast<std::size_t>(*operation.weight));
   return !runtime::is_depthwise(operation, weight.sizes().vec());
@@ -79,14 +79,14 @@ bool is_unbounded(const ProgramBuilder& builder, const runtime::Operation& opera
 
 /// One region of a stretch as a program.
 struct Cut {
-  std::unique_ptr<ProgramBuilder> builder{};
+  std::unique_ptr<programs::ProgramBuilder> builder{};
   const Region* region{};
 };
 
 /// The programs of one stretch in the place of its regions.
 class StretchCutting {
  public:
-  StretchCutting(Model& model, Stretch& stretch, TranslationCache& cache)
+  StretchCutting(Model& model, Stretch& stretch, programs::TranslationCache& cache)
       : model_(model), stretch_(stretch), cache_(cache) {}
 
   bool run() {
@@ -101,10 +101,10 @@ class StretchCutting {
 
  private:
   Cut cut(const Region& region) const {
-    auto builder = std::make_unique<ProgramBuilder>(model_, stretch_.region_of, cache_);
+    auto builder = std::make_unique<programs::ProgramBuilder>(model_, stretch_.region_of, cache_);
     for (const Node* node : region) {
       builder->set_name(name_of(ir::decision_of(model_, node)));
-      if (!translate(*builder, node)) return {};
+      if (!programs::translate(*builder, node)) return {};
     }
     return pays(builder->program()) ? Cut{std::move(builder), &region} : Cut{};
   }
@@ -228,7 +228,7 @@ class StretchCutting {
   }
 
   void insert_call(const Cut& each) {
-    const ProgramBuilder& builder = *each.builder;
+    const programs::ProgramBuilder& builder = *each.builder;
     if (builder.outputs().empty()) return;
     Node* end = stretch_.end;
     std::vector<Value*> tensors;
@@ -249,7 +249,7 @@ class StretchCutting {
   }
 
   /// Who reads `value` outside of programs reads what the program returns.
-  void hand_out(const ProgramBuilder& builder, const Value* value, Value* returned) {
+  void hand_out(const programs::ProgramBuilder& builder, const Value* value, Value* returned) {
     returned_[value] = returned;
     auto* own = const_cast<Value*>(value);
     const Node* quantize = own->node();
@@ -317,7 +317,7 @@ class StretchCutting {
 
   Model& model_;
   Stretch& stretch_;
-  TranslationCache& cache_;
+  programs::TranslationCache& cache_;
   std::vector<Cut> cuts_{};
   std::set<const Value*> read_by_programs_{};
   std::vector<Node*> staying_{};
@@ -337,7 +337,7 @@ bool are_zeros(const Value* states) {
 /// A tuple that a recurrent layer is given is told one tensor after the other.
 void unpack_states(const Model& model, Node* node) {
   if (!ir::is_module_call(node) || node->inputs().size() < 2) return;
-  if (!is_recurrent_of_programs(ir::call_of(model, node))) return;
+  if (!programs::is_recurrent_of_programs(ir::call_of(model, node))) return;
   Value* states = node->input(1);
   if (node->inputs().size() == 2 && are_zeros(states)) return node->removeInput(1);
   const auto type = states->type()->cast<c10::TupleType>();
@@ -348,7 +348,7 @@ void unpack_states(const Model& model, Node* node) {
   node->replaceInput(1, packed->output());
 }
 
-bool cut_block(Model& model, torch::jit::Block* block, TranslationCache& cache) {
+bool cut_block(Model& model, torch::jit::Block* block, programs::TranslationCache& cache) {
   bool has_changed = false;
   for (Node* node : block->nodes()) {
     for (torch::jit::Block* inner : node->blocks()) has_changed |= cut_block(model, inner, cache);
@@ -374,7 +374,7 @@ void write_float_dtypes(Model& model) {
 }  // namespace
 
 bool cut_programs(Model& model, const PassContext&) {
-  TranslationCache cache{.written = ir::written_attributes(model)};
+  programs::TranslationCache cache{.written = ir::written_attributes(model)};
   write_float_dtypes(model);
   write_attributes_late(model);
   write_sizes_of_images(model);

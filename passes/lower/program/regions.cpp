@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <ranges>
 
+#include "backends/programs/expansion.h"
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/traits.h"
-#include "passes/lower/program/expansion.h"
-#include "passes/lower/program/translations.h"
 
 namespace tsq::passes {
 namespace {
@@ -60,7 +60,7 @@ bool acts(const Node* call) {
   auto* function = type == nullptr ? nullptr : torch::jit::tryToGraphFunction(*type->function());
   if (function == nullptr) return true;
   if (std::ranges::none_of(function->graph()->nodes(), ends_stretch)) return false;
-  const auto graph = inlined_function(call);
+  const auto graph = programs::inlined_function(call);
   return std::ranges::any_of(ir::nodes_in_order(*graph), [](const Node* node) {
     return node->blocks().empty() && !fills_own_list(node) && ends_stretch(node);
   });
@@ -93,15 +93,14 @@ bool writes_reach_operand(const Model& model, const Node* node) {
          std::ranges::any_of(node->outputs(), [&](const Value* view) { return is_written(model, view); });
 }
 
-bool translates_alone(const Model& model, const Node* node, const ProgramBuilder::Regions& regions,
-                      TranslationCache& cache) {
+bool translates_alone(const Model& model, const Node* node, const programs::ProgramBuilder::Regions& regions,
+                      programs::TranslationCache& cache) {
   while (node->kind() == c10::prim::ListUnpack || node->kind() == c10::prim::TupleUnpack)
     node = node->input(0)->node();
   if (!node->blocks().empty() || node->inputs().empty() || ir::stays_float(model, node) ||
       writes_reach_operand(model, node))
     return false;
-  ProgramBuilder program(model, regions, cache);
-  return translate(program, node);
+  return programs::computes(model, node, regions, cache);
 }
 
 /// How many regions lie before a value, on the way with the most of them.
@@ -113,7 +112,7 @@ struct Level {
 /// Sorts the nodes of a stretch into regions.
 class Sorting {
  public:
-  Sorting(const Model& model, Stretch& stretch, TranslationCache& cache)
+  Sorting(const Model& model, Stretch& stretch, programs::TranslationCache& cache)
       : model_(model), stretch_(stretch), cache_(cache) {}
 
   void run() {
@@ -163,7 +162,7 @@ class Sorting {
 
   const Model& model_;
   Stretch& stretch_;
-  TranslationCache& cache_;
+  programs::TranslationCache& cache_;
   std::unordered_map<const Value*, Level> levels_{};
 };
 
@@ -248,7 +247,7 @@ bool is_glue(const Node* node) {
          node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleConstruct;
 }
 
-std::vector<Stretch> stretches_of(Model& model, Block* block, TranslationCache& cache) {
+std::vector<Stretch> stretches_of(Model& model, Block* block, programs::TranslationCache& cache) {
   give_each_reader_a_list(block);
   std::vector<Stretch> stretches(1);
   for (Node* node : block->nodes()) {

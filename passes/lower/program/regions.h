@@ -3,8 +3,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/programs/translation_cache.h"
 #include "ir/model.h"
-#include "passes/lower/program/translation_cache.h"
 
 namespace tsq::passes {
 
@@ -23,7 +23,7 @@ struct Stretch {
 
 /// The stretches of a block with regions in them. Nodes that compute shapes inside of a region and are read
 /// outside of it too are doubled.
-std::vector<Stretch> stretches_of(ir::Model& model, ir::Block* block, TranslationCache& cache);
+std::vector<Stretch> stretches_of(ir::Model& model, ir::Block* block, programs::TranslationCache& cache);
 
 /// What a node reads, the nodes of its blocks included.
 std::vector<ir::Value*> read_by(ir::Node* node);

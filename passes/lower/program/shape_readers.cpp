@@ -1,5 +1,8 @@
 #include "passes/lower/program/shape_readers.h"
 
+#include <vector>
+
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
@@ -55,11 +58,44 @@ bool read_one(Node* node) {
   return true;
 }
 
+/// x.shape[2:] of one that takes images alone, or x.shape[-2:], which are as many sizes as an image has: the
+/// first of the two.
+std::optional<std::int64_t> first_of_size(const Model& model, const Node* node) {
+  if (!programs::is_interpolate(model, node)) return std::nullopt;
+  const Node* slice = node->input(2)->node();
+  const auto mode = ir::constant_value(node->input(4));
+  if (!mode || !mode->isString() || slice->kind() != c10::aten::slice || slice->inputs().size() != 4)
+    return std::nullopt;
+  const Node* asked = slice->input(0)->node();
+  const auto begin = ir::whole_number_constant(slice->input(1));
+  const auto end = ir::constant_value(slice->input(2));
+  const bool is_of_shape = asked->kind() == c10::aten::size && asked->inputs().size() == 1;
+  const bool takes_all = end && end->isNone() && ir::whole_number_constant(slice->input(3)) == 1;
+  const bool is_of_image = begin == -2 || (begin == 2 && mode->toStringRef() == "bilinear");
+  return is_of_shape && takes_all && is_of_image ? begin : std::nullopt;
+}
+
 }  // namespace
 
 bool read_shapes_early(Model& model) {
   const bool has_single = change_nodes(model, read_one);
   return change_nodes(model, [&](Node* node) { return read_early(model, node); }) || has_single;
+}
+
+bool write_sizes_of_images(Model& model) {
+  const bool has_changed = change_nodes(model, [&](Node* node) {
+    const auto first = first_of_size(model, node);
+    if (!first) return false;
+    const torch::jit::WithInsertPoint guard(node);
+    Value* image = node->input(2)->node()->input(0)->node()->input(0);
+    std::vector<Value*> sizes;
+    for (const std::int64_t dim : {*first, *first + 1})
+      sizes.push_back(model.graph->insert(c10::aten::size, {image, dim}));
+    Node* list = model.graph->insertNode(model.graph->createList(c10::IntType::get(), sizes));
+    node->replaceInput(2, list->output());
+    return true;
+  });
+  return has_changed && ir::eliminate_dead_code(*model.graph);
 }
 
 }  // namespace tsq::passes

@@ -3,9 +3,9 @@
 #include <array>
 #include <limits>
 
-#include "passes/lower/program/operator_rows.h"
+#include "backends/programs/operator_rows.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using runtime::Kind;
@@ -84,4 +84,4 @@ constexpr std::array kFunctionRows{
 
 std::span<const OperatorRow> function_rows() { return kFunctionRows; }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -1,4 +1,4 @@
-#include "passes/lower/program/weight_forms.h"
+#include "backends/programs/weight_forms.h"
 
 #include <ATen/ATen.h>
 
@@ -6,7 +6,7 @@
 
 #include "backends/kernels/packed.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 /// Two products of a byte by a code fit into 16 bits where the codes' sum is not larger.
@@ -49,4 +49,4 @@ void fill_codes(WeightForms& forms, const ir::Weighted& weighted) {
   forms.is_bounded = is_bounded(forms.transposed ? forms.codes.transpose(0, 1) : forms.codes);
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "backends/programs/program_builder.h"
 #include "operators/arguments.h"
-#include "passes/lower/program/program_builder.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 
 /// An operator as a translation sees it.
 struct Call {
@@ -97,4 +97,4 @@ std::span<const OperatorRow> window_rows();      ///< pools and other reductions
 std::span<const OperatorRow> place_rows();       ///< what only moves values about
 std::span<const OperatorRow> number_rows();      ///< numbers of shapes
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -14,7 +14,7 @@
 #include "operators/known_dtypes.h"
 #include "torchscript/modules/embedding.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 
 /// A weight in the forms in which programs hold it.
 struct WeightForms {
@@ -43,4 +43,4 @@ struct TranslationCache {
   std::optional<operators::KnownDtypes> dtypes{};  ///< none: nobody has asked yet
 };
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

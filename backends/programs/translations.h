@@ -1,14 +1,18 @@
 #pragma once
 
+#include "backends/programs/program_builder.h"
 #include "ir/model.h"
 #include "operators/weighted.h"
-#include "passes/lower/program/program_builder.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 
 /// Writes what a node computes into a program, as the reference form has it, in real numbers. False, and the
 /// program is of no use then, where it has no operation for the node or for its arguments.
 bool translate(ProgramBuilder& program, const ir::Node* node);
+
+/// Whether a program has what a node computes by itself: the same question, where nothing is to be written.
+[[nodiscard]] bool computes(const ir::Model& model, const ir::Node* node,
+                            const ProgramBuilder::Regions& regions, TranslationCache& cache);
 
 /// A convolution or a linear layer, with weights of its own or given as constants.
 bool translate_layer(ProgramBuilder& program, const ir::Node* node);
@@ -16,9 +20,8 @@ bool translate_layer(ProgramBuilder& program, const ir::Node* node);
 /// A module or function of torch.nn that is more than a list of operators: it looks at its input's shape.
 bool translate_module(ProgramBuilder& program, const ir::Node* node);
 
-/// The size of another image that an interpolation takes, size by size: interpolate(x, y.shape[2:]) →
-/// interpolate(x, [y.size(2), y.size(3)]). Whether there was one.
-bool write_sizes_of_images(ir::Model& model);
+/// Whether a node calls torch.nn.functional.interpolate itself, with all its arguments.
+[[nodiscard]] bool is_interpolate(const ir::Model& model, const ir::Node* node);
 /// torch.nn.functional.interpolate or torch.nn.Upsample of an image.
 bool translate_interpolation(ProgramBuilder& program, const ir::Node* node);
 
@@ -38,4 +41,4 @@ int write_adaptive_avg_pool(ProgramBuilder& program, const std::vector<std::int6
 /// An operator of ATen that has no weights.
 bool translate_operator(ProgramBuilder& program, const ir::Node* node);
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

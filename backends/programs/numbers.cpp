@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/programs/operator_rows.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/traits.h"
-#include "passes/lower/program/operator_rows.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::Node;
@@ -183,4 +183,4 @@ constexpr std::array kNumberRows{
 
 std::span<const OperatorRow> number_rows() { return kNumberRows; }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

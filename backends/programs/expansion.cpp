@@ -1,4 +1,4 @@
-#include "passes/lower/program/expansion.h"
+#include "backends/programs/expansion.h"
 
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
@@ -13,7 +13,7 @@
 #include "ir/edit.h"
 #include "ir/live_nodes.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::Graph;
@@ -112,4 +112,4 @@ std::shared_ptr<Graph> expanded_call(const ir::Model& model, const Node* call) {
   return graph->inputs().size() == read_by_call(call).size() ? graph : nullptr;
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

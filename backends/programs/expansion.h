@@ -4,7 +4,7 @@
 
 #include "ir/model.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 
 /// What a call of a module or a function without weights computes, as operators of ATen: its calls inlined,
 /// its attributes and the constants that it is called with known, conditions on them decided. Inputs are the
@@ -18,4 +18,4 @@ std::shared_ptr<ir::Graph> inlined_function(const ir::Node* call);
 /// The values that the inputs of `expanded_call` stand for.
 std::vector<const ir::Value*> read_by_call(const ir::Node* call);
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

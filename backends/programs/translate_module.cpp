@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/arguments.h"
-#include "passes/lower/program/translations.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::ModuleCall;
@@ -117,4 +117,4 @@ bool translate_module(ProgramBuilder& program, const ir::Node* node) {
   return result.has_value();
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -4,15 +4,15 @@
 
 #include "backends/kernels/layer_kind.h"
 #include "backends/kernels/packed.h"
+#include "backends/programs/translations.h"
+#include "backends/programs/weight_forms.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/functional_weighted.h"
-#include "passes/lower/program/translations.h"
-#include "passes/lower/program/weight_forms.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using runtime::Kind;
@@ -148,4 +148,4 @@ bool translate_layer(ProgramBuilder& program, const ir::Node* node) {
   return ir::is_module_call(node) ? translate_layer_module(program, node) : translate_function(program, node);
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

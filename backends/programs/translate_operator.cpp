@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/programs/operator_rows.h"
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "operators/traits.h"
-#include "passes/lower/program/operator_rows.h"
-#include "passes/lower/program/translations.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 
 std::optional<int> Call::operand(std::size_t index) const {
   const ir::Value* value = node->input(index);
@@ -41,4 +41,4 @@ bool translate_operator(ProgramBuilder& program, const ir::Node* node) {
   return std::ranges::any_of(kRows, written_by);
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

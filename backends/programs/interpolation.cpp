@@ -1,13 +1,12 @@
 #include <array>
 #include <string>
 
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/weighted.h"
-#include "passes/context/nodes.h"
-#include "passes/lower/program/translations.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::Node;
@@ -48,30 +47,6 @@ std::optional<std::vector<double>> factors_asked(const std::optional<c10::IValue
   return numbers;
 }
 
-bool is_interpolate(const ir::Model& model, const Node* node) {
-  constexpr std::size_t kArguments = 8;  // the function itself and its seven
-  if (node->kind() != c10::prim::CallFunction || node->inputs().size() != kArguments) return false;
-  const auto targets = ir::targets(model, node);
-  return !targets.empty() && targets.front().name == "torch.nn.functional.interpolate";
-}
-
-/// x.shape[2:] of one that takes images alone, or x.shape[-2:], which are as many sizes as an image has: the
-/// first of the two.
-std::optional<std::int64_t> first_of_size(const ir::Model& model, const Node* node) {
-  if (!is_interpolate(model, node)) return std::nullopt;
-  const Node* slice = node->input(2)->node();
-  const auto mode = ir::constant_value(node->input(4));
-  if (!mode || !mode->isString() || slice->kind() != c10::aten::slice || slice->inputs().size() != 4)
-    return std::nullopt;
-  const Node* asked = slice->input(0)->node();
-  const auto begin = ir::whole_number_constant(slice->input(1));
-  const auto end = ir::constant_value(slice->input(2));
-  const bool is_of_shape = asked->kind() == c10::aten::size && asked->inputs().size() == 1;
-  const bool takes_all = end && end->isNone() && ir::whole_number_constant(slice->input(3)) == 1;
-  const bool is_of_image = begin == -2 || (begin == 2 && mode->toStringRef() == "bilinear");
-  return is_of_shape && takes_all && is_of_image ? begin : std::nullopt;
-}
-
 std::optional<Interpolation> of_function(ProgramBuilder& program, const Node* node) {
   if (!is_interpolate(program.model(), node)) return std::nullopt;
   return Interpolation{.input = node->input(1),
@@ -106,20 +81,11 @@ bool is_off(const std::optional<c10::IValue>& flag) {
 
 }  // namespace
 
-bool write_sizes_of_images(ir::Model& model) {
-  const bool has_changed = change_nodes(model, [&](Node* node) {
-    const auto first = first_of_size(model, node);
-    if (!first) return false;
-    const torch::jit::WithInsertPoint guard(node);
-    Value* image = node->input(2)->node()->input(0)->node()->input(0);
-    std::vector<Value*> sizes;
-    for (const std::int64_t dim : {*first, *first + 1})
-      sizes.push_back(model.graph->insert(c10::aten::size, {image, dim}));
-    Node* list = model.graph->insertNode(model.graph->createList(c10::IntType::get(), sizes));
-    node->replaceInput(2, list->output());
-    return true;
-  });
-  return has_changed && ir::eliminate_dead_code(*model.graph);
+bool is_interpolate(const ir::Model& model, const Node* node) {
+  constexpr std::size_t kArguments = 8;  // the function itself and its seven
+  if (node->kind() != c10::prim::CallFunction || node->inputs().size() != kArguments) return false;
+  const auto targets = ir::targets(model, node);
+  return !targets.empty() && targets.front().name == "torch.nn.functional.interpolate";
 }
 
 bool translate_interpolation(ProgramBuilder& program, const Node* node) {
@@ -145,4 +111,4 @@ bool translate_interpolation(ProgramBuilder& program, const Node* node) {
   return true;
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/programs/translations.h"
+#include "backends/programs/weight_forms.h"
 #include "ir/analysis.h"
-#include "passes/lower/program/translations.h"
-#include "passes/lower/program/weight_forms.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::Node;
@@ -176,4 +176,4 @@ bool translate_recurrent(ProgramBuilder& program, const Node* node) {
   return true;
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 
-#include "passes/lower/program/operator_rows.h"
-#include "passes/lower/program/translations.h"
+#include "backends/programs/operator_rows.h"
+#include "backends/programs/translations.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using runtime::Kind;
@@ -114,4 +114,4 @@ constexpr std::array kWindowRows{
 
 std::span<const OperatorRow> window_rows() { return kWindowRows; }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -7,11 +7,11 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backends/programs/translation_cache.h"
 #include "ir/model.h"
-#include "passes/lower/program/translation_cache.h"
 #include "runtime/program/program.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 
 /// A number that each call computes from a number of shapes.
 struct ComputedNumber {
@@ -135,4 +135,4 @@ inline constexpr runtime::Value kTruths{.dtype = runtime::Dtype::U8};
 /// program can have.
 std::optional<runtime::Value> rounded_to(const ir::Node* quantize);
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -1,12 +1,12 @@
-#include "passes/lower/program/translations.h"
+#include "backends/programs/translations.h"
 
 #include <algorithm>
 
+#include "backends/programs/expansion.h"
 #include "ir/analysis.h"
 #include "ir/quantize_operators.h"
-#include "passes/lower/program/expansion.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::Node;
@@ -75,4 +75,10 @@ bool translate(ProgramBuilder& program, const Node* node) {
          translate_expanded(program, node);
 }
 
-}  // namespace tsq::passes
+bool computes(const ir::Model& model, const Node* node, const ProgramBuilder::Regions& regions,
+              TranslationCache& cache) {
+  ProgramBuilder program(model, regions, cache);
+  return translate(program, node);
+}
+
+}  // namespace tsq::programs

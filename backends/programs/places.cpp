@@ -2,9 +2,9 @@
 #include <array>
 #include <limits>
 
-#include "passes/lower/program/operator_rows.h"
+#include "backends/programs/operator_rows.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::Node;
@@ -299,4 +299,4 @@ constexpr std::array kPlaceRows{
 
 std::span<const OperatorRow> place_rows() { return kPlaceRows; }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

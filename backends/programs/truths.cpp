@@ -1,8 +1,8 @@
 #include <array>
 
-#include "passes/lower/program/operator_rows.h"
+#include "backends/programs/operator_rows.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using runtime::Kind;
@@ -108,4 +108,4 @@ constexpr std::array kTruthRows{
 
 std::span<const OperatorRow> truth_rows() { return kTruthRows; }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -1,11 +1,11 @@
 #include <algorithm>
 
+#include "backends/programs/operator_rows.h"
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
-#include "passes/lower/program/operator_rows.h"
-#include "passes/lower/program/translations.h"
 #include "torchscript/modules/embedding.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::EmbeddingTable;
@@ -47,4 +47,4 @@ bool translate_embedding(ProgramBuilder& program, const ir::Node* node) {
   return true;
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -1,17 +1,17 @@
-#include "passes/lower/program/program_builder.h"
+#include "backends/programs/program_builder.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <array>
 
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "operators/dynamic_input.h"
-#include "passes/lower/program/translations.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::Value;
@@ -246,4 +246,4 @@ void ProgramBuilder::return_value(const Value* value) {
   outputs_.push_back(value);
 }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

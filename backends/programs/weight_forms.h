@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
+#include "backends/programs/translation_cache.h"
 #include "ir/weighted.h"
-#include "passes/lower/program/translation_cache.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 
 /// Whether a weight has int8 codes with a zero point of zero and a scale for each output channel, or one for
 /// all.
@@ -17,4 +17,4 @@ WeightForms& forms_of(TranslationCache& cache, const ir::Weighted& weighted, boo
 /// Its codes and what belongs to them.
 void fill_codes(WeightForms& forms, const ir::Weighted& weighted);
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs

@@ -3,10 +3,10 @@
 #include <array>
 #include <limits>
 
-#include "passes/lower/program/operator_rows.h"
-#include "passes/lower/program/translations.h"
+#include "backends/programs/operator_rows.h"
+#include "backends/programs/translations.h"
 
-namespace tsq::passes {
+namespace tsq::programs {
 namespace {
 
 using ir::Value;
@@ -166,4 +166,4 @@ constexpr std::array kArithmeticRows{
 
 std::span<const OperatorRow> arithmetic_rows() { return kArithmeticRows; }
 
-}  // namespace tsq::passes
+}  // namespace tsq::programs
