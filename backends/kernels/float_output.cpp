@@ -40,7 +40,7 @@ bool pays(const Target& target, const Model& model, const Node* layer, const Nod
           const LayerWork& work) {
   const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(model, activation), [&](const Symbol& name) {
-           return pays_with_float_output(target, *kernel, name.name, work);
+           return pays_to_return_float(target, *kernel, name.name, work);
          });
 }
 
@@ -71,25 +71,20 @@ const FloatOutputKernel* float_output_kernel_of(const Target& target, const Mode
 }
 
 bool stays_float_after(const Target& target, const Model& model, const Node* layer, const Node* activation) {
-  if (float_output_kernel_of(target, model, layer) == nullptr || ir::only_reader(layer) == nullptr)
-    return false;
+  const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
+  if (kernel == nullptr || (activation != nullptr && ir::only_reader(layer) == nullptr)) return false;
   const auto weighted = parameters_of(model, layer);
-  return weighted &&
-         pays(target, model, layer, activation, work_of(*weighted, reads_bytes(target, model, layer)));
+  if (!weighted) return false;
+  if (activation != nullptr)
+    return pays(target, model, layer, activation, work_of(*weighted, reads_bytes(target, model, layer)));
+  // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
+  const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
+  return pays_to_return_float(target, *kernel, {},
+                              has_one_channel ? LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
 }
 
 bool is_done_by_kernel(const Target& target, const Model& model, const Node* layer, const Node* activation) {
   return has_post_op(target, model, layer, activation) && stays_float_after(target, model, layer, activation);
-}
-
-bool gives_float_for_free(const Target& target, const Model& model, const Node* layer) {
-  const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
-  const auto weighted = kernel == nullptr ? std::nullopt : parameters_of(model, layer);
-  if (!weighted) return false;
-  // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
-  const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
-  return pays_without_rounding(target, *kernel,
-                               has_one_channel ? LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace tsq::kernels

@@ -12,16 +12,13 @@ const kernels::FloatOutputKernel* float_output_kernel_of(const Target& target, c
                                                          const ir::Node* layer);
 
 /// Whether an operator that alone reads the output of such a layer should stay float: both then take no
-/// longer, and round once. Before calibration, when no sizes are known, that is so for large ones.
+/// longer, and round once. Before calibration, when no sizes are known, that is so for large ones. Null:
+/// whether the layer takes no longer when float operators of any kind read what it returns, not rounded.
 bool stays_float_after(const Target& target, const ir::Model& model, const ir::Node* layer,
                        const ir::Node* activation);
 
 /// Whether the layer's kernel does the activation too, and rounds its output: nothing is float in between.
 bool is_done_by_kernel(const Target& target, const ir::Model& model, const ir::Node* layer,
                        const ir::Node* activation);
-
-/// Whether a layer that reads quantized values takes no longer when float operators read what it returns, not
-/// rounded.
-bool gives_float_for_free(const Target& target, const ir::Model& model, const ir::Node* layer);
 
 }  // namespace tsq::kernels

@@ -23,22 +23,22 @@ constexpr std::string_view kPointwise1d = "onednn::qconv1d_pointwise";
 constexpr std::string_view kPointwise2d = "onednn::qconv2d_pointwise";
 
 constexpr std::array kFloatOutputKernels{
-    FloatOutputKernel{"x86", kLinear, PostOp::None, kPrepack, kStatic, Reads::Float},
-    FloatOutputKernel{"x86", kLinear, PostOp::ReLU, kPrepack, kStaticReLU, Reads::Float},
-    FloatOutputKernel{"fbgemm", kLinear, PostOp::None, kPrepack, kStatic, Reads::Float},
-    FloatOutputKernel{"fbgemm", kLinear, PostOp::ReLU, kPrepack, kStaticReLU, Reads::Float},
-    FloatOutputKernel{"onednn", kLinear, PostOp::None, kPrepack, kDynamicOperators, Reads::FloatRange},
-    FloatOutputKernel{"onednn", kLinear, PostOp::ReLU, kPrepack, kDynamicReLU, Reads::FloatRange},
-    FloatOutputKernel{"qnnpack", kLinear, PostOp::None, kPrepack, kDynamicOperators, Reads::FloatRange},
-    FloatOutputKernel{"qnnpack", kLinear, PostOp::ReLU, kPrepack, kDynamicReLU, Reads::FloatRange},
-    FloatOutputKernel{"x86", kConv1d, PostOp::None, kConvPrepack, kPointwise1d, Reads::Bytes},
-    FloatOutputKernel{"x86", kConv1d, PostOp::ReLU, kConvPrepack, kPointwise1d, Reads::Bytes},
-    FloatOutputKernel{"x86", kConv2d, PostOp::None, kConvPrepack, kPointwise2d, Reads::Bytes},
-    FloatOutputKernel{"x86", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Reads::Bytes},
-    FloatOutputKernel{"onednn", kConv1d, PostOp::None, kConvPrepack, kPointwise1d, Reads::Bytes},
-    FloatOutputKernel{"onednn", kConv1d, PostOp::ReLU, kConvPrepack, kPointwise1d, Reads::Bytes},
-    FloatOutputKernel{"onednn", kConv2d, PostOp::None, kConvPrepack, kPointwise2d, Reads::Bytes},
-    FloatOutputKernel{"onednn", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Reads::Bytes},
+    FloatOutputKernel{"x86", kLinear, PostOp::None, kPrepack, kStatic, Form::Float},
+    FloatOutputKernel{"x86", kLinear, PostOp::ReLU, kPrepack, kStaticReLU, Form::Float},
+    FloatOutputKernel{"fbgemm", kLinear, PostOp::None, kPrepack, kStatic, Form::Float},
+    FloatOutputKernel{"fbgemm", kLinear, PostOp::ReLU, kPrepack, kStaticReLU, Form::Float},
+    FloatOutputKernel{"onednn", kLinear, PostOp::None, kPrepack, kDynamicOperators, Form::FloatRange},
+    FloatOutputKernel{"onednn", kLinear, PostOp::ReLU, kPrepack, kDynamicReLU, Form::FloatRange},
+    FloatOutputKernel{"qnnpack", kLinear, PostOp::None, kPrepack, kDynamicOperators, Form::FloatRange},
+    FloatOutputKernel{"qnnpack", kLinear, PostOp::ReLU, kPrepack, kDynamicReLU, Form::FloatRange},
+    FloatOutputKernel{"x86", kConv1d, PostOp::None, kConvPrepack, kPointwise1d, Form::Bytes},
+    FloatOutputKernel{"x86", kConv1d, PostOp::ReLU, kConvPrepack, kPointwise1d, Form::Bytes},
+    FloatOutputKernel{"x86", kConv2d, PostOp::None, kConvPrepack, kPointwise2d, Form::Bytes},
+    FloatOutputKernel{"x86", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Form::Bytes},
+    FloatOutputKernel{"onednn", kConv1d, PostOp::None, kConvPrepack, kPointwise1d, Form::Bytes},
+    FloatOutputKernel{"onednn", kConv1d, PostOp::ReLU, kConvPrepack, kPointwise1d, Form::Bytes},
+    FloatOutputKernel{"onednn", kConv2d, PostOp::None, kConvPrepack, kPointwise2d, Form::Bytes},
+    FloatOutputKernel{"onednn", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Form::Bytes},
 };
 
 /// An activation after a layer with float output.
@@ -78,21 +78,17 @@ std::string_view pointwise_post_op(std::string_view activation, std::string_view
   return found == kFloatActivations.end() ? std::string_view() : found->post_op;
 }
 
-bool pays_with_float_output(const Target& target, const FloatOutputKernel& kernel,
-                            std::string_view activation, const LayerWork& work) {
-  const auto* const found = std::ranges::find(kFloatActivations, activation, &FloatActivation::name);
-  if (found == kFloatActivations.end() || kernel.reads == Reads::FloatRange) return false;
-  if (kernel.reads == Reads::Float) return true;
+bool pays_to_return_float(const Target& target, const FloatOutputKernel& kernel, std::string_view activation,
+                          const LayerWork& work) {
   const EngineCosts& costs = costs_of(target);
+  if (activation.empty()) return kernel.reads == Form::Bytes && pays(costs, costs.to_dequantize, work);
+  const auto* const found = std::ranges::find(kFloatActivations, activation, &FloatActivation::name);
+  if (found == kFloatActivations.end() || kernel.reads == Form::FloatRange) return false;
+  if (kernel.reads == Form::Float) return true;
   // The engine's other kernel takes many times as long.
   if (kernel.op == kConv1d && work.groups >= costs.slow_groups) return true;
   if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
   return pays(costs, costs.*(found->saved), work);
-}
-
-bool pays_without_rounding(const Target& target, const FloatOutputKernel& kernel, const LayerWork& work) {
-  const EngineCosts& costs = costs_of(target);
-  return kernel.reads == Reads::Bytes && pays(costs, costs.to_dequantize, work);
 }
 
 std::span<const FloatOutputKernel> float_output_kernels() { return kFloatOutputKernels; }

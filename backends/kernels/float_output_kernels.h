@@ -12,11 +12,11 @@
 /// quantized, or that what reads it rounds once more.
 namespace tsq::kernels {
 
-/// How a kernel gets the codes of its input.
-enum class Reads {
-  Float,       ///< a float tensor with scale and zero point: it quantizes
+/// How a kernel gets the codes of its input, and what it returns.
+enum class Form {
+  Float,       ///< a float tensor; to be quantized, with scale and zero point
   FloatRange,  ///< a float tensor alone: it finds the range of each, from 0 to 255 codes
-  Bytes        ///< a tensor of dtype uint8, its scale and its zero point
+  Bytes        ///< a tensor of codes, its scale and its zero point
 };
 
 struct FloatOutputKernel {
@@ -25,7 +25,7 @@ struct FloatOutputKernel {
   PostOp post_op;
   std::string_view prepack;
   std::string_view kernel;
-  Reads reads;
+  Form reads;
 };
 /// Null when the engine has none.
 const FloatOutputKernel* float_output_kernel(std::string_view engine, std::string_view op, PostOp post_op);
@@ -47,10 +47,8 @@ struct LayerWork {
 
 /// Whether a layer takes no longer with a kernel that returns float, where `activation` alone reads its
 /// output: quantized kernels of activations are slow, and so is reading the bytes of a quantized tensor.
-bool pays_with_float_output(const Target& target, const FloatOutputKernel& kernel,
-                            std::string_view activation, const LayerWork& work);
-
-/// The same where float operators of any kind read the output: what is saved is the dequantize.
-bool pays_without_rounding(const Target& target, const FloatOutputKernel& kernel, const LayerWork& work);
+/// Empty: float operators of any kind read it, and what is saved is the dequantize.
+bool pays_to_return_float(const Target& target, const FloatOutputKernel& kernel, std::string_view activation,
+                          const LayerWork& work);
 
 }  // namespace tsq::kernels

@@ -227,7 +227,7 @@ constexpr std::array<std::string_view, 18> kPools{"torch.nn.MaxPool1d",
 std::set<std::string_view> with_weights() {
   std::set<std::string_view> kernels(kWeightedKernels.begin(), kWeightedKernels.end());
   for (const FloatOutputKernel& row : float_output_kernels()) {
-    if (row.reads != Reads::FloatRange) kernels.insert(row.kernel);
+    if (row.reads != Form::FloatRange) kernels.insert(row.kernel);
   }
   return kernels;
 }

@@ -43,7 +43,7 @@ using ir::Placement;
 using ir::Reason;
 using kernels::FloatOutputKernel;
 using kernels::PostOp;
-using kernels::Reads;
+using kernels::Form;
 
 /// What LibTorch's kernels call the scale and the zero point of what they return.
 constexpr std::array<std::pair<const char*, const char*>, 3> kOutputQParams{
@@ -104,7 +104,7 @@ class FloatOutputLowering : public KernelLowering {
       keep_between_roundings(model_, op, Reason::KernelFault, fault->reason, kernels::remedy_of(*fault));
       return;
     }
-    if (row->reads == Reads::Bytes) {
+    if (row->reads == Form::Bytes) {
       lower_to_pointwise(*row, op, weighted, path);
     } else {
       lower_to_linear(*row, op, weighted, path);
@@ -115,7 +115,7 @@ class FloatOutputLowering : public KernelLowering {
 
   void lower_to_linear(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
                        const std::string& path) {
-    const bool finds_range = row.reads == Reads::FloatRange;
+    const bool finds_range = row.reads == Form::FloatRange;
     std::vector<Value*> inputs = float_input(op);
     int64_t zero_columns = 0;
     if (finds_range) {

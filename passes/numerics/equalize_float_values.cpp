@@ -100,7 +100,7 @@ bool multiply_after(const ChannelFactors& factors, Node* node, const ir::Weighte
   Node* observer = match::observer_after(factors.model, node);
   const bool is_rounded_for_float =
       observer != nullptr && match::is_read_in_float(factors.model, observer) &&
-      !kernels::gives_float_for_free(factors.context.target, factors.model, node);
+      !kernels::stays_float_after(factors.context.target, factors.model, node, /*activation=*/nullptr);
   const auto range = is_rounded_for_float ? observed_range(factors.model, observer) : std::nullopt;
   if (!range) return false;
   const at::Tensor found = room(layer.seen.output, *range, factors.margin).clamp_max(kLargestFactor);

@@ -85,9 +85,9 @@ class FloatOutputs {
     if (small_.contains(layer)) return true;
     const auto* kernel = kernels::float_output_kernel_of(context_.target, model_, layer);
     if (kernel == nullptr) return false;
-    if (kernel->reads == kernels::Reads::Bytes)
-      return kernels::gives_float_for_free(context_.target, model_, layer);
-    return kernel->reads == kernels::Reads::Float || !would_round_twice(layer) ||
+    if (kernel->reads == kernels::Form::Bytes)
+      return kernels::stays_float_after(context_.target, model_, layer, /*activation=*/nullptr);
+    return kernel->reads == kernels::Form::Float || !would_round_twice(layer) ||
            ends_in_float(rounding->output());
   }
 
