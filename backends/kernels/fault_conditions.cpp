@@ -9,23 +9,16 @@
 
 #include "backends/kernels/costs.h"
 #include "backends/kernels/first_row.h"
-#include "backends/kernels/layer_kind.h"
-#include "backends/kernels/packed.h"
 #include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
-#include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/images/convolution_padding.h"
-#include "operators/quantize_after.h"
-#include "operators/traits.h"
 #include "operators/weighted.h"
 
 namespace tsq::kernels {
 
 namespace {
-
-using ir::kQuantize;
 
 bool all_equal(const std::vector<int64_t>& values, int64_t value) {
   return std::ranges::count(values, value) == std::ssize(values);
@@ -52,28 +45,13 @@ bool takes_direct_path(const ir::Weighted& weighted) {
          all_equal(weighted.dilation, 1) && all_equal(weighted.padding, 0);
 }
 
-const c10::Symbol kDTypeAttribute = c10::Symbol::attr("tsq_dtype");
-
-/// The dtype that the quantize node before the kernels returns; empty where there is none.
-std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
-  const ir::Node* node = quantized->node();
-  while (node->kind() != kQuantize) {
-    if (node->hasAttribute(kDTypeAttribute)) return static_cast<c10::ScalarType>(node->i(kDTypeAttribute));
-    if (node->inputs().empty() || node->kind().is_prim()) return std::nullopt;
-    node = node->input(0)->node();
-  }
-  return ir::dtype_constant(node->input(3));
-}
-
-bool reads(const KernelUse& use, c10::ScalarType dtype) {
-  return use.input != nullptr && quantized_dtype(use.input) == dtype;
-}
+bool reads(const KernelUse& use, c10::ScalarType dtype) { return use.input && use.input->dtype() == dtype; }
 
 bool has_operands_of_other_dtypes(const KernelUse& use) {
-  const auto dtype = use.input == nullptr ? std::nullopt : quantized_dtype(use.input);
-  return dtype && std::ranges::any_of(ir::operands(use.op), [&](const ir::Value* operand) {
-           const bool is_quantized = operand->node()->kind() == ir::kDequantize;
-           const auto other = is_quantized ? quantized_dtype(operand->node()->input(0)) : std::nullopt;
+  const auto dtype = use.input ? use.input->dtype() : std::nullopt;
+  return dtype && std::ranges::any_of(ir::operands(use.op), [&](const ir::Value* value) {
+           const auto operand = bytes_read(use.model, value);
+           const auto other = operand ? operand->dtype() : std::nullopt;
            return other && *other != *dtype;
          });
 }
@@ -111,7 +89,7 @@ bool has_one_bound(const KernelUse& use) {
 
 bool is_not_over_channels(const KernelUse& use) {
   const auto dim = operators::argument_constant(use.model, use.op, "dim");
-  return known_rank(use.input) != 4 || !dim || !dim->isInt() || dim->toInt() != 1;
+  return !use.input || use.input->rank() != 4 || !dim || !dim->isInt() || dim->toInt() != 1;
 }
 
 /// The operators that torch.nn.functional.interpolate calls, in traced and frozen files.
@@ -132,40 +110,22 @@ bool has_no_interpolation(const KernelUse& use) {
   if (!mode || !mode->isString()) return false;
   const std::string& name = mode->toStringRef();
   if (name == "area") return false;
-  const auto rank = known_rank(use.input);
+  const auto rank = use.input ? use.input->rank() : std::nullopt;
   if (name == "nearest" || name == "nearest-exact") return rank == 3;
   return name != "bilinear";
-}
-
-/// The scale of a quantized tensor, where it is written in the graph.
-std::optional<double> known_scale(const ir::Value* quantized) {
-  const ir::Node* node = quantized->node();
-  while (operators::keeps_qparams(operators::traits_of(node))) node = ir::operands(node).front()->node();
-  const ir::Value* scale =
-      node->kind() == kQuantize ? node->input(1) : operators::argument_named(node, "output_scale");
-  if (scale == nullptr && node->kind().toQualString() == std::string_view("quantized::add"))
-    scale = operators::argument_named(node, "scale");
-  return scale == nullptr ? std::nullopt : ir::number_constant(scale);
 }
 
 /// What QNNPACK's pytorch_qnnp_create_add_nc_q8 refuses.
 bool addend_scale_is_out_of_range(const KernelUse& use) {
   const EngineCosts& costs = costs_of(use.target);
-  const ir::Node* quantize = operators::quantize_after(use.op);
-  const auto sum = quantize == nullptr ? std::nullopt : known_scale(quantize->output());
+  const auto returned = bytes_returned(use.model, use.op);
+  const auto sum = returned ? returned->scale() : std::nullopt;
   if (!sum) return false;
   return std::ranges::any_of(ir::operands(use.op), [&](const ir::Value* addend) {
-    const bool is_quantized = addend->node()->kind() == ir::kDequantize;
-    const auto scale = is_quantized ? known_scale(addend->node()->input(0)) : std::nullopt;
+    const auto operand = bytes_read(use.model, addend);
+    const auto scale = operand ? operand->scale() : std::nullopt;
     return scale && (*scale / *sum < costs.least_addend_scale || *scale / *sum >= costs.addend_scale_limit);
   });
-}
-
-bool batch_was_added(const ir::Value* quantized) {
-  const ir::Node* node = quantized->node();
-  while (node->kind() != kQuantize && operators::is_elementwise(operators::traits_of(node)))
-    node = ir::operands(node).front()->node();
-  return node->kind() == c10::aten::unsqueeze || node->kind() == c10::aten::reshape;
 }
 
 bool holds(FaultCondition condition, const KernelUse& use) {
@@ -183,7 +143,7 @@ bool holds(FaultCondition condition, const KernelUse& use) {
     case FaultCondition::ScalesOfOtherDimension:
       return has_scales_of_other_dimension(use);
     case FaultCondition::WithoutDimensions:
-      return use.input != nullptr && known_rank(use.input) == 0;
+      return use.input && use.input->rank() == 0;
     case FaultCondition::SignedInput:
       return reads(use, c10::ScalarType::QInt8);
     case FaultCondition::Int32Input:
@@ -203,50 +163,11 @@ bool holds(FaultCondition condition, const KernelUse& use) {
     case FaultCondition::AddendScaleOutOfRange:
       return addend_scale_is_out_of_range(use);
     case FaultCondition::MoreDimensions:
-      return use.input != nullptr && known_rank(use.input) != 2;
+      return use.input && use.input->rank() != 2;
     case FaultCondition::BatchWasAdded:
-      return use.input != nullptr && batch_was_added(use.input);
+      return use.input && use.input->batch_was_added();
   }
   return false;
-}
-
-bool is_interpolation(const ir::Node* node) {
-  if (node->kind() != c10::prim::CallFunction) return false;
-  const auto function = node->input(0)->type()->cast<c10::FunctionType>();
-  return function && function->function()->qualname().name() == "interpolate";
-}
-
-/// The number of dimensions that an operator says of its result: flatten(x, 1), reshape(x, [a, b]).
-std::optional<int64_t> written_rank(const ir::Node* node) {
-  if (node->kind() == c10::aten::flatten) {
-    const bool is_matrix =
-        ir::whole_number_constant(node->input(1)) == 1 && ir::whole_number_constant(node->input(2)) == -1;
-    return is_matrix ? std::optional<int64_t>(2) : std::nullopt;
-  }
-  if (node->kind() != c10::aten::reshape && node->kind() != c10::aten::view) return std::nullopt;
-  const ir::Node* sizes = node->input(1)->node();
-  if (sizes->kind() == c10::prim::ListConstruct) return std::ssize(sizes->inputs());
-  const auto constant = ir::constant_value(node->input(1));
-  return constant && constant->isIntList() ? std::optional<int64_t>(constant->toIntList().size())
-                                           : std::nullopt;
-}
-
-/// What convert makes of an observer of a weight, but for the numbers: a zero point that is not 0 by its
-/// scheme is taken for another.
-QParams form_of_qparams(const ResolvedObserver& observer, const at::Tensor& weight) {
-  const bool is_each_channel = is_per_channel(observer.qscheme);
-  const int64_t axis = is_each_channel ? at::maybe_wrap_dim(observer.ch_axis, weight.dim()) : 0;
-  const at::Tensor scale = at::ones({is_each_channel ? weight.size(axis) : 1});
-  return {.scale = scale,
-          .zero_point = is_symmetric(observer.qscheme) ? at::zeros_like(scale) : at::ones_like(scale),
-          .dtype = observer.dtype,
-          .qscheme = affine_form(observer.qscheme),
-          .axis = axis};
-}
-
-bool is_mean_of_all(const ir::Node* node) {
-  const c10::FunctionSchema* schema = node->kind() == c10::aten::mean ? node->maybeSchema() : nullptr;
-  return schema != nullptr && !schema->argumentIndexWithName("dim");
 }
 
 }  // namespace
@@ -258,20 +179,6 @@ const KernelFault* fault_of(const KernelUse& use, Precaution precaution) {
     return (fault.engine.empty() || fault.engine == use.target.engine) && fault.kernel == kernel &&
            fault.precaution == precaution && holds(fault.when, use);
   });
-}
-
-const KernelFault* fault_of_layer(const Target& target, const ir::Model& model, const ir::Node* layer,
-                                  const ResolvedObserver& observer) {
-  const auto kind = layer_kind(model, layer);
-  const WeightedKernel* row = kind ? weighted_kernel(kind->op, kind->post_op) : nullptr;
-  const ir::Weighted* weighted =
-      row != nullptr && ir::is_module_call(layer) ? ir::weighted_of(ir::call_of(model, layer)) : nullptr;
-  if (weighted == nullptr) return nullptr;
-  ir::Weighted rounded = *weighted;
-  rounded.weight_qparams = form_of_qparams(observer, rounded.weight);
-  return fault_of(
-      {.target = target, .model = model, .op = layer, .kernel = row->kernel, .weighted = &rounded},
-      Precaution::KeepReference);
 }
 
 WeightedShape weighted_shape(const ir::Weighted& weighted) {
@@ -297,33 +204,6 @@ bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer) {
                                        .stride = weighted->stride,
                                        .padding = padding,
                                        .dilation = weighted->dilation});
-}
-
-std::optional<int64_t> known_rank(const ir::Value* quantized) {
-  const ir::Node* node = quantized->node();
-  if (is_interpolation(node)) return known_rank(node->input(1));
-  if (const auto rank = written_rank(node->kind() == kQuantize ? node->input(0)->node() : node)) return rank;
-  if (is_mean_of_all(node) || (node->kind() == kQuantize && is_mean_of_all(node->input(0)->node()))) return 0;
-  if (node->kind() == kQuantize || node->kind() == ir::kDequantize)
-    return is_interpolation(node->input(0)->node()) || node->kind() != kQuantize ? known_rank(node->input(0))
-                                                                                 : std::nullopt;
-  const std::string_view kind = quantized->node()->kind().toQualString();
-  if (kind.starts_with("quantized::add") || kind.starts_with("quantized::mul")) {
-    const auto left = known_rank(node->input(0));
-    const auto right = ir::holds_tensor(node->input(1)) ? known_rank(node->input(1)) : left;
-    return left && right ? std::max(left, right) : std::nullopt;
-  }
-  if (kind.starts_with("quantized::linear")) return known_rank(node->input(0));
-  if (kind.find("1d") != std::string_view::npos) return 3;
-  if (kind.find("2d") != std::string_view::npos) return 4;
-  if (kind.find("3d") != std::string_view::npos) return 5;
-  return operators::keeps_rank(operators::traits_of(node)) ? known_rank(ir::operands(node).front())
-                                                           : std::nullopt;
-}
-
-void note_dtype(ir::Node* kernel) {
-  if (const auto dtype = quantized_dtype(kernel->output()))
-    kernel->i_(kDTypeAttribute, static_cast<int64_t>(*dtype));
 }
 
 }  // namespace tsq::kernels

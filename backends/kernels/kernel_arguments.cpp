@@ -21,20 +21,9 @@ namespace {
 using ir::ModuleCall;
 using ir::Node;
 using ir::Value;
-using Inputs = std::optional<std::vector<Value*>>;
+using Arguments = std::optional<std::vector<KernelArgument>>;
 
-Value* constant(const KernelSite& site, const c10::IValue& value) {
-  return ir::constant_before(site.quantize, value);
-}
-
-Value* attribute(const KernelSite& site, const at::Tensor& tensor, const std::string& name) {
-  return ir::attribute_before(site.model, site.quantize, name, tensor);
-}
-
-std::vector<Value*> with_qparams(const KernelSite& site, std::vector<Value*> inputs) {
-  inputs.insert(inputs.end(), {site.quantize->input(1), site.quantize->input(2)});
-  return inputs;
-}
+KernelArgument constant(const c10::IValue& value) { return {.constant = value}; }
 
 c10::IValue as_int_list(const c10::IValue& value) {
   if (value.isIntList()) return value;
@@ -47,20 +36,22 @@ c10::IValue as_int_list(const c10::IValue& value) {
 
 /// The parameters of a module, as constants and attributes.
 struct ModuleParameters {
-  const KernelSite& site;
   const ModuleCall& call;
 
-  [[nodiscard]] Value* number(const char* name, c10::Symbol aten) const {
+  [[nodiscard]] std::optional<KernelArgument> number(const char* name, c10::Symbol aten) const {
     const auto value = operators::module_constant(*call.module, name, aten, name);
-    return value && !value->isNone() ? constant(site, *value) : nullptr;
+    return value && !value->isNone() ? std::optional(constant(*value)) : std::nullopt;
   }
   [[nodiscard]] at::Tensor tensor_or_none(const char* name) const {
     if (!call.module->hasattr(name) || !call.module->attr(name).isTensor()) return {};
     return call.module->attr(name).toTensor().detach();
   }
-  [[nodiscard]] Value* tensor(const char* name) const {
+  [[nodiscard]] KernelArgument held(const std::string& name, const at::Tensor& tensor) const {
+    return {.constant = tensor, .attribute = call.path + "_" + name};
+  }
+  [[nodiscard]] KernelArgument tensor(const char* name) const {
     const at::Tensor value = tensor_or_none(name);
-    return value.defined() ? attribute(site, value, call.path + "_" + name) : constant(site, c10::IValue());
+    return value.defined() ? held(name, value) : constant(c10::IValue());
   }
 };
 
@@ -81,26 +72,25 @@ std::optional<at::Tensor> quantized_slopes(const ObserverSpec& spec, const at::T
 }
 
 /// nnq.PReLU.from_reference: slopes quantized with a fresh weight observer.
-Inputs prelu_inputs(const KernelSite& site, const ModuleParameters& module) {
-  const ir::NodeRecord* record = ir::record_of(site.model, site.op);
+Arguments prelu_arguments(const ir::Model& model, const Node* op, const ModuleParameters& module) {
+  const ir::NodeRecord* record = ir::record_of(model, op);
   if (record == nullptr || !record->lookup.qconfig) return std::nullopt;
   const auto quantized = quantized_slopes(record->lookup.qconfig->weight, module.tensor_or_none("weight"));
   if (!quantized) return std::nullopt;
-  return with_qparams(site, {site.input, attribute(site, *quantized, module.call.path + "_weight")});
+  return {{module.held("weight", *quantized)}};
 }
 
 /// The kernel takes no batch norm without weight and bias: ones and zeros say the same.
-Inputs batch_norm_inputs(const KernelSite& site, const ModuleParameters& module) {
+Arguments batch_norm_arguments(const ModuleParameters& module) {
   const auto bn = operators::batch_norm_parameters(*module.call.module);
   if (!bn) return std::nullopt;
   const auto given = [&](const char* name, const at::Tensor& tensor, const at::Tensor& neutral) {
-    return attribute(site, (tensor.defined() ? tensor : neutral).detach(), module.call.path + "_" + name);
+    return module.held(name, (tensor.defined() ? tensor : neutral).detach());
   };
-  return with_qparams(site,
-                      {site.input, given("weight", bn->weight, at::ones_like(bn->running_mean)),
-                       given("bias", bn->bias, at::zeros_like(bn->running_mean)),
-                       given("running_mean", bn->running_mean, bn->running_mean),
-                       given("running_var", bn->running_var, bn->running_var), constant(site, bn->eps)});
+  return {{given("weight", bn->weight, at::ones_like(bn->running_mean)),
+           given("bias", bn->bias, at::zeros_like(bn->running_mean)),
+           given("running_mean", bn->running_mean, bn->running_mean),
+           given("running_var", bn->running_var, bn->running_var), constant(bn->eps)}};
 }
 
 /// Kernels with a number beside scale and zero point, and its name in a module or function.
@@ -119,37 +109,34 @@ const NumberArgument* number_argument(std::string_view kernel) {
   return first_row(kNumberArguments, [&](const NumberArgument& row) { return row.kernel == kernel; });
 }
 
-Inputs with_number(std::string_view kernel, const KernelSite& site, Value* number) {
-  if (number == nullptr) return std::nullopt;
-  if (kernel == "quantized::elu") {
-    return std::vector<Value*>{site.input, site.quantize->input(1),    site.quantize->input(2),
-                               number,     constant(site, int64_t{1}), constant(site, int64_t{1})};
-  }
-  if (kernel == "quantized::softmax") return with_qparams(site, {site.input, number});
-  return with_qparams(site, {site.input, number, constant(site, false)});
+Arguments with_number(std::string_view kernel, const std::optional<KernelArgument>& number) {
+  if (!number) return std::nullopt;
+  if (kernel == "quantized::elu") return {{*number, constant(int64_t{1}), constant(int64_t{1})}};
+  if (kernel == "quantized::softmax") return {{*number}};
+  return {{*number, constant(false)}};
 }
 
-Inputs module_kernel_inputs(std::string_view kernel, const KernelSite& site, const ModuleCall& call) {
+Arguments module_arguments(std::string_view kernel, const ir::Model& model, const Node* op) {
+  const ModuleCall& call = ir::root_of(ir::call_of(model, op));
   if (!call.module) return std::nullopt;
-  const ModuleParameters module{site, call};
+  const ModuleParameters module{call};
   if (const auto* row = number_argument(kernel))
-    return with_number(kernel, site, module.number(row->name, row->aten));
-  if (kernel == "quantized::prelu") return prelu_inputs(site, module);
+    return with_number(kernel, module.number(row->name, row->aten));
+  if (kernel == "quantized::prelu") return prelu_arguments(model, op, module);
   if (kernel == "quantized::layer_norm") {
     const auto shape = operators::module_constant(*call.module, "normalized_shape", c10::aten::layer_norm,
                                                   "normalized_shape");
-    Value* eps = module.number("eps", c10::aten::layer_norm);
-    if (!shape || eps == nullptr) return std::nullopt;
-    return with_qparams(site, {site.input, constant(site, as_int_list(*shape)), module.tensor("weight"),
-                               module.tensor("bias"), eps});
+    const auto eps = module.number("eps", c10::aten::layer_norm);
+    if (!shape || !eps) return std::nullopt;
+    return {{constant(as_int_list(*shape)), module.tensor("weight"), module.tensor("bias"), *eps}};
   }
   if (kernel == "quantized::instance_norm") {
-    Value* eps = module.number("eps", c10::aten::instance_norm);
+    const auto eps = module.number("eps", c10::aten::instance_norm);
     // The kernel normalises by the input's own statistics.
-    if (eps == nullptr || module.tensor_or_none("running_mean").defined()) return std::nullopt;
-    return with_qparams(site, {site.input, module.tensor("weight"), module.tensor("bias"), eps});
+    if (!eps || module.tensor_or_none("running_mean").defined()) return std::nullopt;
+    return {{module.tensor("weight"), module.tensor("bias"), *eps}};
   }
-  return batch_norm_inputs(site, module);
+  return batch_norm_arguments(module);
 }
 
 /// The kernels of functions that take the function's own arguments, by their names, and then scale and zero
@@ -164,20 +151,26 @@ constexpr std::array kFunctionArguments{
     FunctionArguments{"quantized::group_norm", {"num_groups", "weight", "bias", "eps"}},
 };
 
-Inputs function_kernel_inputs(std::string_view kernel, const KernelSite& site) {
-  if (const auto* row = number_argument(kernel))
-    return with_number(kernel, site, operators::argument_named(site.op, row->name));
-  const auto input_stats = operators::argument_constant(site.model, site.op, "use_input_stats");
+std::optional<KernelArgument> argument_of(const Node* op, const char* name) {
+  Value* value = operators::argument_named(op, name);
+  return value == nullptr ? std::nullopt : std::optional(KernelArgument{.value = value});
+}
+
+Arguments function_arguments(std::string_view kernel, const ir::Model& model, const Node* op) {
+  if (const auto* row = number_argument(kernel)) return with_number(kernel, argument_of(op, row->name));
+  const auto input_stats = operators::argument_constant(model, op, "use_input_stats");
   if (input_stats && !input_stats->toBool()) return std::nullopt;
   const auto* row =
       first_row(kFunctionArguments, [&](const FunctionArguments& each) { return each.kernel == kernel; });
   if (row == nullptr) return std::nullopt;
-  std::vector<Value*> inputs{site.input};
+  std::vector<KernelArgument> arguments;
   for (const char* name : row->names) {
-    if (name != nullptr) inputs.push_back(operators::argument_named(site.op, name));
+    if (name == nullptr) continue;
+    const auto argument = argument_of(op, name);
+    if (!argument) return std::nullopt;
+    arguments.push_back(*argument);
   }
-  if (std::ranges::find(inputs, nullptr) != inputs.end()) return std::nullopt;
-  return with_qparams(site, std::move(inputs));
+  return arguments;
 }
 
 }  // namespace
@@ -192,11 +185,24 @@ std::string kernel_of_call(std::string_view kernel, const ir::Model& model, cons
   return name;
 }
 
-Inputs kernel_inputs(std::string_view kernel, const KernelSite& site) {
-  if (kernel == "quantized::hardswish") return with_qparams(site, {site.input});
-  if (!ir::is_module_call(site.op)) return function_kernel_inputs(kernel, site);
-  const ModuleCall& call = ir::call_of(site.model, site.op);
-  return module_kernel_inputs(kernel, site, ir::root_of(call));
+Arguments kernel_arguments(std::string_view kernel, const ir::Model& model, const Node* op) {
+  if (kernel == "quantized::hardswish") return std::vector<KernelArgument>{};
+  return ir::is_module_call(op) ? module_arguments(kernel, model, op) : function_arguments(kernel, model, op);
+}
+
+std::vector<Value*> kernel_inputs(std::string_view kernel, const KernelSite& site) {
+  std::vector<Value*> inputs{site.input};
+  const Arguments arguments = kernel_arguments(kernel, site.model, site.op);
+  for (const KernelArgument& argument : arguments.value()) {
+    inputs.push_back(argument.value != nullptr ? argument.value
+                     : argument.attribute.empty()
+                         ? ir::constant_before(site.quantize, argument.constant)
+                         : ir::attribute_before(site.model, site.quantize, argument.attribute,
+                                                argument.constant.toTensor()));
+  }
+  const auto place = kernel == "quantized::elu" ? inputs.begin() + 1 : inputs.end();
+  inputs.insert(place, {site.quantize->input(1), site.quantize->input(2)});
+  return inputs;
 }
 
 }  // namespace tsq::kernels

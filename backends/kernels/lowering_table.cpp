@@ -207,6 +207,8 @@ std::span<const BinaryKernel> binary_kernels() {
   return kRows.rows();
 }
 
+std::span<const std::string_view> same_operators() { return kSameOp; }
+
 std::span<const UnaryKernel> unary_kernels() {
   static const TableRows<UnaryKernel> kRows("unary_kernels", kKernels);
   return kRows.rows();

@@ -51,9 +51,14 @@ struct UnaryKernel {
 };
 const UnaryKernel* unary_kernel(const Symbol& op);
 
+/// The kernel of torch.cat that brings tensors of several ranges to one.
+inline constexpr std::string_view kConcatenation = "quantized::cat";
+
 /// Every row with a kernel of its own.
 std::span<const WeightedKernel> weighted_kernels();
 std::span<const BinaryKernel> binary_kernels();
 std::span<const UnaryKernel> unary_kernels();
+/// The operators that run themselves on quantized tensors.
+std::span<const std::string_view> same_operators();
 
 }  // namespace tsq::kernels

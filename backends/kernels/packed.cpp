@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include <algorithm>
+
 #include "base/libtorch_error.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
@@ -33,6 +35,21 @@ at::Tensor quantize_channels(const at::Tensor& weight, const QParams& qparams) {
   codes.add_(qparams.zero_point.to(at::kFloat).reshape(shape)).round_().clamp_(kMin, kMax);
   return at::_make_per_channel_quantized_tensor(codes.to(at::kChar), qparams.scale, qparams.zero_point,
                                                 qparams.axis);
+}
+
+/// What a packing operator is given after the weight of a function; empty where it does not take that.
+std::vector<ir::Value*> arguments_at_run(const ir::Node* op, std::string_view prepack) {
+  const bool is_linear = is_linear_prepack(prepack);
+  if (!is_linear && (is_transposed_prepack(prepack) || op->inputs().size() < 4)) return {};
+  std::vector<ir::Value*> arguments{operators::argument_named(op, "bias")};
+  if (!is_linear) {
+    for (const char* name : {"stride", "padding", "dilation", "groups"})
+      arguments.push_back(operators::argument_named(op, name));
+  }
+  const auto is_taken = [](const ir::Value* value) {
+    return value != nullptr && value->type()->kind() != c10::TypeKind::StringType;
+  };
+  return std::ranges::all_of(arguments, is_taken) ? arguments : std::vector<ir::Value*>{};
 }
 
 }  // namespace
@@ -98,20 +115,13 @@ c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const a
   }
 }
 
+bool may_be_packed_at_run(const ir::Node* op, std::string_view prepack) {
+  return !arguments_at_run(op, prepack).empty();
+}
+
 ir::Value* packed_at_run(const ir::Node* op, std::string_view prepack, ir::Node* before) {
-  const bool is_linear = is_linear_prepack(prepack);
-  if (!is_linear && (is_transposed_prepack(prepack) || op->inputs().size() < 4)) return nullptr;
-  ir::Value* weight = const_cast<ir::Node*>(op)->input(1)->node()->input(0);
-  ir::Value* bias = operators::argument_named(op, "bias");
-  if (bias == nullptr) return nullptr;
-  std::vector<ir::Value*> inputs{weight, bias};
-  if (!is_linear) {
-    for (const char* name : {"stride", "padding", "dilation", "groups"}) {
-      ir::Value* value = operators::argument_named(op, name);
-      if (value == nullptr || value->type()->kind() == c10::TypeKind::StringType) return nullptr;
-      inputs.push_back(value);
-    }
-  }
+  std::vector<ir::Value*> inputs = arguments_at_run(op, prepack);
+  inputs.insert(inputs.begin(), op->input(1)->node()->input(0));
   return ir::insert_before(before, std::string(prepack).c_str(), inputs, packed_type(prepack));
 }
 

@@ -36,8 +36,9 @@ Error refusal(std::string_view prepack, const char* reason);
 /// The type of what `prepack` returns.
 c10::TypePtr packed_type(std::string_view prepack);
 
-/// Packs the weight of F.linear / F.conv* when the model runs, in front of `before` (L-07: what depends on an
-/// input is not folded); null where `prepack` does not take the operator's arguments.
+/// Whether `prepack` takes the arguments of F.linear / F.conv* when the model runs.
+[[nodiscard]] bool may_be_packed_at_run(const ir::Node* op, std::string_view prepack);
+/// Packs the weight then, in front of `before` (L-07: what depends on an input is not folded).
 ir::Value* packed_at_run(const ir::Node* op, std::string_view prepack, ir::Node* before);
 
 }  // namespace tsq::kernels

@@ -66,14 +66,6 @@ void leave_without_kernel(Model& model, const Node* op, const Refusal& refusal) 
                 "quantize for another engine, or give it another qconfig or none");
 }
 
-kernels::PostOp KernelLowering::post_op_of(const Node* activation) const {
-  for (const Symbol& target : ir::targets(model_, activation)) {
-    const kernels::PostOp post_op = kernels::activation_post_op(target.name);
-    if (post_op != kernels::PostOp::None) return post_op;
-  }
-  return kernels::PostOp::None;
-}
-
 Node* KernelLowering::only_user(const Node* op) {
   Node* user = ir::only_reader(op);
   return user != nullptr && user->owningBlock() == op->owningBlock() ? user : nullptr;

@@ -2,13 +2,14 @@
 
 #include <tsq/error.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "backends/choices/offers.h"
 #include "backends/kernels/fault_conditions.h"
-#include "backends/kernels/lowering_table.h"
 #include "ir/analysis.h"
 #include "ir/model.h"
 #include "passes/context/pass_context.h"
@@ -44,11 +45,7 @@ void set_no_kernel(ir::Model& model, const ir::Node* op, ir::Placement placement
 void keep_between_roundings(ir::Model& model, const ir::Node* op, ir::Reason reason, std::string_view why,
                             std::string remedy = {});
 
-/// Why an engine has no kernel for an operator.
-struct Refusal {
-  ir::Reason reason{};
-  std::string why{};
-};
+using kernels::Refusal;
 /// The same for an operator that reads float values again: rounding alone would cost time and accuracy.
 void leave_without_kernel(ir::Model& model, const ir::Node* op, const Refusal& refusal);
 
@@ -65,7 +62,7 @@ class KernelLowering {
  protected:
   /// A kernel as it is about to be used.
   [[nodiscard]] kernels::KernelUse use_of(const ir::Node* op, std::string_view kernel,
-                                          const ir::Value* input = nullptr,
+                                          std::optional<kernels::Operand> input = std::nullopt,
                                           const ir::Weighted* weighted = nullptr) const {
     return {.target = context_.target,
             .model = model_,
@@ -88,8 +85,15 @@ class KernelLowering {
                                       .zero_columns = zero_columns});
   }
 
-  /// What an activation is to the operator in front of it; None for other operators.
-  [[nodiscard]] kernels::PostOp post_op_of(const ir::Node* activation) const;
+  /// What refuses a kernel with a packed weight: what the tables say, or what packing has met that no rule
+  /// foresaw.
+  template <typename Row>
+  [[nodiscard]] std::optional<Refusal> refusal_of(const kernels::Offer<Row>& offer,
+                                                  const ir::Weighted* weighted) const {
+    if (offer.refusal || weighted == nullptr) return offer.refusal;
+    const std::string* why = passes::refusal_of(refusals_, offer.row->prepack, *weighted);
+    return why == nullptr ? std::nullopt : std::optional(kernels::refusal_of_packing(*why));
+  }
 
   /// The only reader of an operator's output, where it is of the same block; null otherwise.
   static ir::Node* only_user(const ir::Node* op);

@@ -4,11 +4,8 @@
 //   linear(dequantize(quantize_per_tensor_dynamic(x)))   →   quantized::linear_dynamic(x, packed,
 //   reduce_range)
 
-#include <fmt/format.h>
-
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/fault_conditions.h"
-#include "backends/kernels/layer_kind.h"
 #include "backends/kernels/packed.h"
 #include "ir/edit.h"
 #include "ir/live_nodes.h"
@@ -20,9 +17,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Reason;
 using kernels::DynamicKernel;
-using kernels::PostOp;
 using operators::DynamicInput;
 
 class DynamicLowering : public KernelLowering {
@@ -47,15 +42,15 @@ class DynamicLowering : public KernelLowering {
     ir::Weighted* weighted = ir::weighted_of(call);
     const auto input = operators::dynamic_input(op->input(0));
     if (weighted == nullptr || !weighted->weight_qparams || !input || op->inputs().size() != 1) return;
-    const DynamicKernel* row = kernel_of(op, weighted->weight_qparams->dtype);
-    if (row == nullptr) return;
-    if (const auto refusal = refusal_by_engine(op, *row, weighted)) {
+    const auto offer = kernels::dynamic_offer(context_.target, model_, op, /*relu=*/nullptr);
+    if (!offer) return;
+    if (const auto refusal = refusal_of(offer, weighted)) {
       weighted->weight_qparams.reset();
       return stay_float(op, *input, *refusal);
     }
-    Value* packed = packed_for(op, *row, *weighted, call.path, op);
+    Value* packed = packed_for(op, *offer.row, *weighted, call.path, op);
     // PyTorch's dynamic modules always reduce the range, its functions where the engine asks for it.
-    replace(op, op, *row, {input->value, packed}, ir::constant_before(op, true));
+    replace(op, op, *offer.row, {input->value, packed}, ir::constant_before(op, true));
   }
 
   // L-11; L-05: a function that is configured not to be quantized stays.
@@ -63,51 +58,29 @@ class DynamicLowering : public KernelLowering {
     const ir::NodeRecord* record = ir::record_of(model_, op);
     if (op->inputs().size() < 2 || (record != nullptr && !record->lookup.qconfig)) return;
     const auto input = operators::dynamic_input(op->input(0));
-    const auto dtype = operators::functional_weight_dtype(op);
-    if (!input || !dtype) return;
+    if (!input || !operators::functional_weight_dtype(op)) return;
     Node* relu = relu_after(op);
-    const DynamicKernel* row = kernel_of(op, *dtype, relu == nullptr ? PostOp::None : PostOp::ReLU);
-    if (row == nullptr) {
+    auto offer = kernels::dynamic_offer(context_.target, model_, op, relu);
+    if (!offer) {
       relu = nullptr;
-      row = kernel_of(op, *dtype);
+      offer = kernels::dynamic_offer(context_.target, model_, op, relu);
     }
-    if (row == nullptr) return;
+    if (!offer) return;
     const auto weighted = operators::functional_parameters(model_, op);
-    if (const auto refusal = refusal_by_engine(op, *row, weighted ? &*weighted : nullptr)) {
+    if (const auto refusal = refusal_of(offer, weighted ? &*weighted : nullptr)) {
       op->replaceInput(1, op->input(1)->node()->input(0)->node()->input(0));
       return stay_float(op, *input, *refusal);
     }
-    Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(model_, op).path, op)
-                             : kernels::packed_at_run(op, row->prepack, op);
-    if (packed != nullptr)
-      replace(relu == nullptr ? op : relu, op, *row, {input->value, packed}, input->reduce_range);
-  }
-
-  /// Empty where the engine can run an operator. `weighted`: null where its weight is computed when it runs.
-  std::optional<Refusal> refusal_by_engine(const Node* op, const DynamicKernel& row,
-                                           const ir::Weighted* weighted) const {
-    for (const std::string_view kernel : {row.prepack, row.kernel}) {
-      if (weighted == nullptr && kernel == row.kernel) continue;
-      const kernels::KernelUse use = use_of(op, kernel, /*input=*/nullptr, weighted);
-      if (const auto* fault = kernels::fault_of(use, kernels::Precaution::KeepReference))
-        return Refusal{Reason::KernelFault, std::string(fault->reason)};
-    }
-    const std::string* refusal =
-        weighted == nullptr ? nullptr : refusal_of(refusals_, row.prepack, *weighted);
-    return refusal == nullptr ? std::nullopt : std::optional(Refusal{Reason::PackingRefused, *refusal});
-  }
-
-  /// The kernel of a layer that does what its class does, or the operator `after` it, besides.
-  const DynamicKernel* kernel_of(const Node* op, c10::ScalarType dtype, PostOp after = PostOp::None) const {
-    const auto kind = kernels::layer_kind(model_, op);
-    return kind ? kernels::dynamic_kernel(kind->op, after == PostOp::None ? kind->post_op : after, dtype)
-                : nullptr;
+    Value* packed = weighted ? packed_for(op, *offer.row, *weighted, ir::scope_of(model_, op).path, op)
+                             : kernels::packed_at_run(op, offer.row->prepack, op);
+    replace(relu == nullptr ? op : relu, op, *offer.row, {input->value, packed}, input->reduce_range);
   }
 
   /// The ReLU that alone reads an operator's output; null where there is none.
   Node* relu_after(const Node* op) const {
     Node* user = only_user(op);
-    const bool is_relu = user != nullptr && user->outputs().size() == 1 && post_op_of(user) == PostOp::ReLU;
+    const bool is_relu = user != nullptr && user->outputs().size() == 1 &&
+                         kernels::post_op_of(model_, user) == kernels::PostOp::ReLU;
     return is_relu ? user : nullptr;
   }
 

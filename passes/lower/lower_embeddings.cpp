@@ -36,18 +36,13 @@ class SharedRows {
   std::vector<std::pair<EmbeddingTable, at::Tensor>> packed_;
 };
 
-/// Why convert gave a matched embedding no qparams.
-std::string reason_of(const ModuleCall& call, const QConfig& qconfig) {
-  if (!call.embedding) return "the file does not show its mode and arguments";
-  if (std::string problem = torchscript::unquantizable(*call.embedding, {}); !problem.empty()) return problem;
-  const c10::ScalarType dtype = resolve(qconfig.weight).dtype;
-  if (c10::isQIntType(dtype)) {
-    const std::string reason = torchscript::unquantizable(
-        *call.embedding, observe_once(qconfig.weight, call.embedding->weight.slice(0, 0, 1)));
-    if (!reason.empty()) return reason;
-  }
-  return fmt::format("its weight observer has {}, which no DTypeConfig of the backend accepts",
-                     dtype_name(dtype));
+/// Why convert gave a matched embedding no qparams: where no kernel refuses it, the table did.
+kernels::Refusal refusal_of(const Model& model, const Node* node, const QConfig& qconfig) {
+  if (const auto refusal = kernels::embedding_offer(model, node).refusal) return *refusal;
+  return {ir::Reason::NoKernel,
+          fmt::format("its weight observer has {}, which no DTypeConfig of the backend accepts",
+                      dtype_name(resolve(qconfig.weight).dtype)),
+          "give it float_qparams_weight_only_qconfig, whose weights have a scale for each row, or none"};
 }
 
 bool may_be_embedding(const ModuleCall& call) {
@@ -65,11 +60,10 @@ bool lower_embeddings(Model& model, const PassContext& /*context*/) {
     if (!may_be_embedding(call)) continue;
     if (call.embedding && call.embedding->weight_qparams) {
       call.module = torchscript::quantized_embedding(*call.embedding, rows.of(*call.embedding));
-      set_kernel(model, node, torchscript::embedding_kernel(*call.embedding), ir::Placement::Int8);
+      set_kernel(model, node, kernels::embedding_offer(model, node).kernel, ir::Placement::Int8);
     } else if (const QConfig* qconfig = ir::observed_qconfig(model, node)) {
-      set_no_kernel(
-          model, node, ir::Placement::Float, ir::Reason::NoKernel, reason_of(call, *qconfig),
-          "give it float_qparams_weight_only_qconfig, whose weights have a scale for each row, or none");
+      const kernels::Refusal refusal = refusal_of(model, node, *qconfig);
+      set_no_kernel(model, node, ir::Placement::Float, refusal.reason, refusal.why, refusal.remedy);
     } else {
       continue;
     }

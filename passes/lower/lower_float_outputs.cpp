@@ -18,8 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "backends/kernels/fault_conditions.h"
-#include "backends/kernels/float_output.h"
+#include "backends/kernels/float_output_kernels.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -33,6 +32,7 @@
 #include "operators/traits.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
+#include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
@@ -42,8 +42,8 @@ using ir::kQuantize;
 using ir::Placement;
 using ir::Reason;
 using kernels::FloatOutputKernel;
-using kernels::PostOp;
 using kernels::Form;
+using kernels::PostOp;
 
 /// What LibTorch's kernels call the scale and the zero point of what they return.
 constexpr std::array<std::pair<const char*, const char*>, 3> kOutputQParams{
@@ -88,22 +88,22 @@ class FloatOutputLowering : public KernelLowering {
 
   void lower_functional(Node* op) {
     const ir::NodeRecord* record = ir::record_of(model_, op);
-    if (kernels::float_output_kernel_of(context_.target, model_, op) == nullptr || record == nullptr ||
-        !record->lookup.qconfig || op->input(1)->node()->kind() != kDequantize)
+    if (record == nullptr || !record->lookup.qconfig || !is_functional_layer(model_, op) ||
+        op->input(1)->node()->kind() != kDequantize)
       return;
     const auto weighted = operators::functional_parameters(model_, op);
     if (weighted) lower_layer(op, *weighted, ir::scope_of(model_, op).path);
   }
 
   void lower_layer(Node* op, const ir::Weighted& weighted, const std::string& path) {
-    if (weighted.weight_qparams->dtype != c10::ScalarType::QInt8) return;
-    const FloatOutputKernel* row = kernels::float_output_kernel_of(context_.target, model_, op);
-    if (row == nullptr || refusal_of(refusals_, row->prepack, weighted) != nullptr) return;
-    const kernels::KernelUse use = use_of(op, row->kernel, op->input(0)->node()->input(0), &weighted);
-    if (const auto* fault = kernels::fault_of(use, kernels::Precaution::KeepReference)) {
-      keep_between_roundings(model_, op, Reason::KernelFault, fault->reason, kernels::remedy_of(*fault));
+    const auto offer = kernels::float_output_offer(context_.target, model_, op);
+    if (!offer) return;
+    if (const auto refusal = refusal_of(offer, &weighted)) {
+      if (refusal->reason == Reason::KernelFault)
+        keep_between_roundings(model_, op, refusal->reason, refusal->why, refusal->remedy);
       return;
     }
+    const FloatOutputKernel* row = offer.row;
     if (row->reads == Form::Bytes) {
       lower_to_pointwise(*row, op, weighted, path);
     } else {
@@ -183,14 +183,11 @@ class FloatOutputLowering : public KernelLowering {
     const PostOps none{row.post_op == PostOp::ReLU ? "relu" : "none", op, nullptr};
     if (Node* quantize = quantize_after(op)) return {none.activation, quantize, quantize};
     Node* activation = only_user(op);
-    if (row.post_op != PostOp::None || activation == nullptr) return none;
-    for (const Symbol& target : ir::targets(model_, activation)) {
-      const std::string_view name = kernels::pointwise_post_op(target.name, row.kernel);
-      if (name.empty()) continue;
-      Node* quantize = quantize_after(activation);
-      return {name, quantize != nullptr ? quantize : activation, quantize};
-    }
-    return none;
+    const std::string_view name =
+        activation == nullptr ? std::string_view() : kernels::pointwise_activation(row, model_, activation);
+    if (name.empty()) return none;
+    Node* quantize = quantize_after(activation);
+    return {name, quantize != nullptr ? quantize : activation, quantize};
   }
 
   /// The quantize node to quint8 that alone reads what an operator returns; null where there is none.

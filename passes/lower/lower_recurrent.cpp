@@ -46,9 +46,7 @@ class RecurrentLowering {
     ModuleCall& call = ir::call_of(model_, op);
     // Packed sequences are no tensors and have no quantize node in front.
     const auto input = operators::dynamic_input(op->input(0));
-    const Refusal refusal = call.recurrent_qparams.empty()
-                                ? Refusal{Reason::NoKernel, torchscript::recurrent_weights(call).refusal}
-                                : put_kernels_into(op, call);
+    const Refusal refusal = put_kernels_into(op, call);
     call.recurrent_qparams.clear();
     // A state that is the input itself was observed with it (D-20).
     if (input) ir::replace_operand(op, op->input(0), input->value);
@@ -62,20 +60,17 @@ class RecurrentLowering {
 
   /// Says nothing, or why the engine has none.
   Refusal put_kernels_into(Node* op, ModuleCall& call) {
-    const c10::ScalarType weight_dtype = call.recurrent_qparams.back().dtype;
-    if (weight_dtype == c10::ScalarType::Half) {
-      const auto* fault = fault_of(op, "quantized::linear_prepack_fp16", kernels::Precaution::KeepReference);
-      if (fault != nullptr) return {Reason::KernelFault, std::string(fault->reason)};
-    }
+    const auto offer = kernels::recurrent_offer(context_.target, model_, op);
+    if (offer.refusal || call.recurrent_qparams.empty()) return offer.refusal.value_or(Refusal{});
     const auto key = std::make_pair(static_cast<const void*>(call.module->_ivalue().get()), call.method);
     try {
       if (!made_.contains(key))
         made_.emplace(key, torchscript::dynamic_recurrent(call, call.recurrent_qparams, reduces_range(op),
-                                                          loses_empty_batch(op, call)));
+                                                          loses_empty_batch(op, offer.row->kernel)));
     } catch (const Error& error) {
       return {Reason::PackingRefused, error.problem()};
     }
-    set_dynamic_kernel(model_, op, torchscript::recurrent_kernel_of(call), weight_dtype);
+    set_dynamic_kernel(model_, op, offer.row->kernel, call.recurrent_qparams.back().dtype);
     call.module = made_.at(key);
     call.method = "forward";
     return {};
@@ -87,9 +82,8 @@ class RecurrentLowering {
            nullptr;
   }
 
-  bool loses_empty_batch(const Node* op, const ModuleCall& call) const {
-    return fault_of(op, torchscript::recurrent_kernel_of(call), kernels::Precaution::ShapedWhenEmpty) !=
-           nullptr;
+  bool loses_empty_batch(const Node* op, std::string_view kernel) const {
+    return fault_of(op, kernel, kernels::Precaution::ShapedWhenEmpty) != nullptr;
   }
 
   const kernels::KernelFault* fault_of(const Node* op, std::string_view kernel,

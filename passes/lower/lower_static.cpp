@@ -4,14 +4,12 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <tsq/dtype_config.h>
 
 #include <algorithm>
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/kernel_arguments.h"
-#include "backends/kernels/layer_kind.h"
-#include "backends/kernels/lowering_table.h"
+#include "backends/kernels/operands.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -20,7 +18,6 @@
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
-#include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
 #include "operators/images/convolution_inputs.h"
 #include "operators/traits.h"
@@ -39,15 +36,7 @@ using kernels::PostOp;
 using kernels::Precaution;
 
 bool is_dequantize_node(const Node* node) { return node->kind() == kDequantize; }
-/// Whether a value was rounded to float16: it is a tensor of halves, which no kernel reads.
-bool is_rounded_to_half(const Value* value) {
-  const auto rounded = operators::dynamic_input(value);
-  return rounded ? rounded->dtype == c10::ScalarType::Half
-                 : value->node()->input(0)->node()->kind() == c10::aten::to;
-}
-bool is_dequantize(const Value* value) {
-  return is_dequantize_node(value->node()) && !is_rounded_to_half(value);
-}
+bool is_dequantize(const Value* value) { return kernels::quantized_before(value) != nullptr; }
 
 class StaticLowering : public KernelLowering {
  public:
@@ -72,7 +61,7 @@ class StaticLowering : public KernelLowering {
       if (q->kind() != kQuantize) continue;
       Node* producer = q->input(0)->node();
       if (!may_have_kernel(model_, producer) || (this->*rule)(q, nullptr, producer)) continue;
-      if (post_op_of(producer) == PostOp::None) continue;
+      if (kernels::post_op_of(model_, producer) == PostOp::None) continue;
       Node* op = ir::operands(producer).front()->node();
       if (may_have_kernel(model_, op)) (this->*rule)(q, producer, op);
     }
@@ -95,7 +84,7 @@ class StaticLowering : public KernelLowering {
     for (const Node* done : {op, activation}) report_kernel(done, kernel);
     q->output()->replaceAllUsesWith(result);
     q->destroy();
-    kernels::note_dtype(result->node());
+    kernels::note_dtype(model_, result->node());
     has_changed_ = true;
   }
 
@@ -113,28 +102,10 @@ class StaticLowering : public KernelLowering {
   }
 
   /// The operator stays between dequantize and quantize.
-  bool keep_reference(const Node* op, Reason reason, std::string_view why, const std::string& remedy) {
-    keep_between_roundings(model_, op, reason, why, remedy);
+  bool keep_reference(const Node* op, const Refusal& refusal) {
+    keep_between_roundings(model_, op, refusal.reason, refusal.why, refusal.remedy);
     has_changed_ = true;
     return false;
-  }
-
-  bool keeps_reference_of_faulty(const KernelUse& use) {
-    const auto* fault = kernels::fault_of(use, Precaution::KeepReference);
-    if (fault != nullptr)
-      keep_reference(use.op, Reason::KernelFault, fault->reason, kernels::remedy_of(*fault));
-    return fault != nullptr;
-  }
-
-  /// Whether the engine can run a weighted operator; says in the report why not.
-  bool can_run(const Node* op, const ir::Weighted& weighted, const kernels::WeightedKernel& row,
-               const Value* input) {
-    if (const std::string* refusal = refusal_of(refusals_, row.prepack, weighted)) {
-      return keep_reference(
-          op, Reason::PackingRefused, *refusal,
-          "choose a qconfig whose weight observer the engine takes, or none for this layer");
-    }
-    return !keeps_reference_of_faulty(use_of(op, row.kernel, input, &weighted));
   }
 
   // L-02, L-08, and transposed convolutions of L-15.
@@ -142,21 +113,16 @@ class StaticLowering : public KernelLowering {
     if (!ir::is_module_call(op) || is_configured_float(op)) return false;
     ir::ModuleCall& call = ir::call_of(model_, op);
     ir::Weighted* weighted = ir::weighted_of(call);
-    if (weighted == nullptr || !weighted->weight_qparams ||
-        weighted->weight_qparams->dtype != c10::ScalarType::QInt8 ||
-        !std::ranges::all_of(op->inputs(), is_dequantize))
+    if (weighted == nullptr || !weighted->weight_qparams || !std::ranges::all_of(op->inputs(), is_dequantize))
       return false;
-    auto kind = kernels::layer_kind(model_, op);
-    if (!kind) return false;
-    if (post != nullptr) {
-      // FX drops this ReLU (L-03); the kernel with ReLU is the one that is meant.
-      if (kind->post_op != PostOp::None || post_op_of(post) != PostOp::ReLU) return false;
-      kind->post_op = PostOp::ReLU;
+    const auto offer = kernels::weighted_offer(context_.target, model_, op, post);
+    if (!offer) return false;
+    if (const auto refusal = refusal_of(offer, weighted)) {
+      if (refusal->reason == Reason::NoKernel) return false;
+      keep_reference(op, *refusal);
+      return round_weight(*weighted);
     }
-    const kernels::WeightedKernel* row = kernels::weighted_kernel(kind->op, kind->post_op);
-    if (row == nullptr) return false;
     Value* input = op->input(0)->node()->input(0);
-    if (!can_run(op, *weighted, *row, input)) return round_weight(*weighted);
     std::vector<Value*> inputs{operators::padded_input(*weighted, input, op)};
     if (op->inputs().size() == 2) {
       Value* addend = op->input(1)->node()->input(0);
@@ -164,10 +130,11 @@ class StaticLowering : public KernelLowering {
                            ? operators::expanded_addend(*weighted, inputs.front(), addend, q)
                            : addend);
     }
-    inputs.insert(inputs.end(), {packed_for(op, *row, *weighted, call.path, q), q->input(1), q->input(2)});
-    if (kind->post_op == PostOp::LeakyReLU)
+    inputs.insert(inputs.end(),
+                  {packed_for(op, *offer.row, *weighted, call.path, q), q->input(1), q->input(2)});
+    if (offer.row->post_op == PostOp::LeakyReLU)
       inputs.push_back(ir::constant_before(q, operators::negative_slope(call.members.back())));
-    replace(q, op, row->kernel, inputs);
+    replace(q, op, offer.row->kernel, inputs);
     return true;
   }
 
@@ -180,68 +147,38 @@ class StaticLowering : public KernelLowering {
 
   // L-06, L-07.
   bool lower_weighted_functional(Node* q, Node* post, Node* op) {
-    const auto kind = ir::is_module_call(op) ? std::nullopt : kernels::layer_kind(model_, op);
-    if (!kind || is_configured_float(op) || op->inputs().size() < 2) return false;
-    const PostOp post_op = post == nullptr ? PostOp::None : post_op_of(post);
-    const kernels::WeightedKernel* row = kernels::weighted_kernel(kind->op, post_op);
-    if (row == nullptr || !is_dequantize(op->input(0)) || !is_dequantize(op->input(1))) return false;
-    // A row without input_type_to_index has its weight quantized as what flows is.
-    const auto weight_dtype = operators::functional_weight_dtype(op);
-    if (weight_dtype && *weight_dtype != c10::ScalarType::QInt8) {
-      return keep_reference(op, Reason::NoKernel,
-                            fmt::format("no kernel takes a weight of {}", dtype_name(*weight_dtype)),
-                            "name the weight by 'input_type_to_index' in the backend's row");
-    }
+    if (ir::is_module_call(op) || is_configured_float(op) || op->inputs().size() < 2 ||
+        !is_dequantize(op->input(0)) || !is_dequantize(op->input(1)))
+      return false;
+    const auto offer = kernels::weighted_offer(context_.target, model_, op, post);
+    if (!offer) return false;
     const auto weighted = operators::functional_parameters(model_, op);
-    Value* input = op->input(0)->node()->input(0);
-    if (weighted && !can_run(op, *weighted, *row, input)) return false;
-    Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(model_, op).path, q)
-                             : kernels::packed_at_run(op, row->prepack, q);
-    if (packed == nullptr) return false;
-    std::vector<Value*> inputs{input, packed, q->input(1), q->input(2)};
-    if (post_op == PostOp::LeakyReLU) {
-      const auto slope = slope_of(post);
-      if (!slope) return false;
-      inputs.push_back(ir::constant_before(q, *slope));
-    }
-    replace(q, op, row->kernel, inputs);
+    if (const auto refusal = refusal_of(offer, weighted ? &*weighted : nullptr))
+      return keep_reference(op, *refusal);
+    Value* packed = weighted ? packed_for(op, *offer.row, *weighted, ir::scope_of(model_, op).path, q)
+                             : kernels::packed_at_run(op, offer.row->prepack, q);
+    std::vector<Value*> inputs{op->input(0)->node()->input(0), packed, q->input(1), q->input(2)};
+    if (offer.row->post_op == PostOp::LeakyReLU)
+      inputs.push_back(ir::constant_before(q, *kernels::slope_after(model_, post)));
+    replace(q, op, offer.row->kernel, inputs);
     return true;
-  }
-
-  std::optional<double> slope_of(const Node* leaky_relu) const {
-    if (ir::is_module_call(leaky_relu)) return operators::negative_slope(ir::call_of(model_, leaky_relu));
-    const auto slope = operators::argument_constant(model_, leaky_relu, "negative_slope");
-    return slope && slope->isScalar() ? std::optional(slope->toScalar().toDouble()) : std::nullopt;
   }
 
   // L-13, L-14.
   bool lower_binary(Node* q, Node* post, Node* op) {
-    if (post != nullptr && post_op_of(post) != PostOp::ReLU) return false;
-    const kernels::BinaryKernel* row = nullptr;
-    for (const Symbol& target : ir::targets(model_, op)) {
-      if (row == nullptr) row = kernels::binary_kernel(target.name);
-    }
-    if (row == nullptr || is_configured_float(op) || op->inputs().size() < 2) return false;
-    const std::string_view kernel = post == nullptr ? row->kernel : row->relu_kernel;
-    if (kernel.empty() || !has_unit_alpha(op)) return false;
-    if (!is_dequantize(op->input(0))) return false;
-    Value* left = op->input(0)->node()->input(0);
+    if (op->inputs().size() < 2 || is_configured_float(op) || !is_dequantize(op->input(0))) return false;
+    const auto offer = kernels::binary_offer(context_.target, model_, op, post);
     Value* right = op->input(1);
-    if (is_dequantize(right)) {
-      if (keeps_reference_of_faulty(use_of(op, kernel, left))) return false;
-      replace(q, op, kernel, {left, right->node()->input(0), q->input(1), q->input(2)});
-      return true;
+    const bool is_with_number = ir::is_constant(right) && !ir::holds_tensor(right);
+    if (!offer || (!is_with_number && !is_dequantize(right))) return false;
+    if (offer.refusal) return keep_reference(op, *offer.refusal);
+    Value* left = op->input(0)->node()->input(0);
+    if (is_with_number) {
+      replace(q, op, offer.kernel, {left, right});
+    } else {
+      replace(q, op, offer.kernel, {left, right->node()->input(0), q->input(1), q->input(2)});
     }
-    // With a number the result's range follows from the input's and the number; the kernel works it out.
-    if (!ir::is_constant(right) || ir::holds_tensor(right)) return false;
-    replace(q, op, kernel, {left, right});
     return true;
-  }
-
-  /// The kernels have no alpha: add(x, y, alpha=2) stays as it is (FX drops the alpha).
-  static bool has_unit_alpha(const Node* op) {
-    if (op->kind() != c10::aten::add || op->inputs().size() < 3) return true;
-    return ir::whole_number_constant(op->input(2)) == 1;
   }
 
   /// Sizes are the same before dequantize.
@@ -256,40 +193,29 @@ class StaticLowering : public KernelLowering {
 
   // L-15, L-16.
   bool lower_unary(Node* q, Node* post, Node* op) {
-    if (post != nullptr) return false;
-    const kernels::UnaryKernel* row = nullptr;
-    std::string_view name;
-    for (const Symbol& target : ir::targets(model_, op)) {
-      if (row != nullptr) break;
-      row = kernels::unary_kernel(target);
-      name = target.name;
-    }
-    const auto arguments = ir::arguments(op);
-    if (row == nullptr || arguments.empty()) return false;
+    const auto arguments = post == nullptr ? ir::arguments(op) : std::vector<ir::Argument>{};
+    if (arguments.empty()) return false;
     const std::vector<Value*> reads =
         arguments[0].is_list ? arguments[0].elements : std::vector<Value*>{arguments[0].value};
     if (reads.empty() || !std::ranges::all_of(reads, is_dequantize)) return false;
+    const auto offer = kernels::unary_offer(context_.target, model_, op);
+    if (!offer) return false;
+    if (offer.refusal) return keep_reference(op, *offer.refusal);
     Value* input = reads.front()->node()->input(0);
-    const KernelUse use = use_of(op, row->how == kernels::Unary::Kernel ? row->kernel : name, input);
-    if (keeps_reference_of_faulty(use)) return false;
-    switch (row->how) {
+    const KernelUse use = use_of(op, offer.name, kernels::Operand(model_, input));
+    switch (offer.row->how) {
       case kernels::Unary::SameOp:
         run_on_quantized(q, op, reads, use);
         return true;
       case kernels::Unary::Identity:
         finish(q, op, input, "nothing");
         return true;
-      case kernels::Unary::Kernel: {
+      case kernels::Unary::Kernel:
         if (kernels::fault_of(use, Precaution::ContiguousInput) != nullptr) input = contiguous(input, q);
-        const auto inputs =
-            kernels::kernel_inputs(row->kernel, {.model = model_, .quantize = q, .op = op, .input = input});
-        if (!inputs)
-          return keep_reference(op, Reason::NoKernel,
-                                fmt::format("{} does not take its arguments", row->kernel),
-                                "give it no qconfig: the rounding before and after it saves no time");
-        replace(q, op, kernels::kernel_of_call(row->kernel, model_, op), *inputs);
+        replace(q, op, kernels::kernel_of_call(offer.row->kernel, model_, op),
+                kernels::kernel_inputs(offer.row->kernel,
+                                       {.model = model_, .quantize = q, .op = op, .input = input}));
         return true;
-      }
     }
     return false;
   }
@@ -313,7 +239,7 @@ class StaticLowering : public KernelLowering {
   /// memory.
   Value* in_plain_layout(Node* q, Node* op) {
     Value* input = ir::operands(op).front();
-    const auto rank = kernels::known_rank(input);
+    const auto rank = kernels::Operand(model_, input).rank();
     if (rank == 3) return op->output();
     if (!rank) {
       ir::replace_operand(op, input, contiguous(input, op));

@@ -29,7 +29,7 @@ void use_kernel(Model& model, Node* concatenation, Node* quantize) {
   for (const Value* operand : concatenation->input(0)->node()->inputs())
     elements.push_back(operand->node()->input(0));
   Value* list = ir::list_before(quantize, c10::TensorType::get(), elements);
-  replace_by_kernel(model, concatenation, "quantized::cat",
+  replace_by_kernel(model, concatenation, kernels::kConcatenation,
                     {list, concatenation->input(1), quantize->input(1), quantize->input(2)}, quantize);
 }
 

@@ -116,12 +116,8 @@ bool WeightPacking::is_shared(const ir::Weighted& weighted) const {
 }
 
 ir::Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
-  const kernels::KernelUse use{.target = target_,
-                               .model = model_,
-                               .op = site.op,
-                               .kernel = site.kernel,
-                               .input = nullptr,
-                               .weighted = &weighted};
+  const kernels::KernelUse use{
+      .target = target_, .model = model_, .op = site.op, .kernel = site.kernel, .weighted = &weighted};
   const bool is_apart = fault_of(use, kernels::Precaution::PackForEachCall) != nullptr;
   const bool when_loaded = fault_of(use, kernels::Precaution::PackWhenLoaded) != nullptr;
   const std::string call = is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string();

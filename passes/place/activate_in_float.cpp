@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backends/kernels/kernel_limits.h"
+#include "backends/choices/offers.h"
 #include "backends/kernels/lowering_table.h"
 #include "ir/analysis.h"
 #include "operators/arguments.h"
@@ -44,12 +44,7 @@ bool is_slow(const Model& model, const PassContext& context, const Node* node) {
   const auto operands = ir::operands(node);
   if (operands.empty() || node->outputs().size() != 1 || ir::stays_float(model, node)) return false;
   if (!is_rounded(model, context, operands.front())) return false;
-  const auto has_slow_kernel = [&](const Symbol& target) {
-    const auto* const kernel = kernels::unary_kernel(target);
-    return kernel != nullptr &&
-           kernels::is_slower_than_float(context.target, kernel->kernel, operators::slope_count(model, node));
-  };
-  return std::ranges::any_of(ir::targets(model, node), has_slow_kernel) &&
+  return kernels::unary_offer(context.target, model, node).is_slow &&
          has_channels_last(model, operands.front());
 }
 

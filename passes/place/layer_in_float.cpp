@@ -1,7 +1,8 @@
 #include "passes/place/layer_in_float.h"
 
-#include "backends/kernels/fault_conditions.h"
-#include "backends/kernels/float_output.h"
+#include <algorithm>
+
+#include "backends/choices/choices.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
@@ -42,9 +43,13 @@ void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_
   if (!ir::stays_float(model, node)) ir::leave_float(model, node, ir::Placement::Float, reason, detail);
 }
 
-bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer) {
-  return kernels::is_slower_than_float(context.target, ir::call_of(model, layer)) &&
-         kernels::float_output_kernel_of(context.target, model, layer) == nullptr;
+SlowLayer slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer) {
+  const auto all = kernels::engine_choices(context.target, model, layer);
+  const auto returns_float = [](const kernels::Choice& choice) {
+    return choice.placement == ir::Placement::Int8FloatOut && !choice.refusal;
+  };
+  if (std::ranges::none_of(all, &kernels::Choice::is_slow)) return SlowLayer::No;
+  return std::ranges::any_of(all, returns_float) ? SlowLayer::Other : SlowLayer::Alone;
 }
 
 }  // namespace tsq::passes

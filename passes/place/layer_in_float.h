@@ -16,7 +16,12 @@ void compute_in_int8(ir::NodeRecord& record);
 /// An operator that prepare observed stays float as if it had not: it has no QConfig.
 void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_view detail);
 
-/// Whether the only int8 kernel that the engine has for a layer takes many times as long as the float one.
-[[nodiscard]] bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer);
+/// The int8 kernels of a layer whose own one takes many times as long as the float one.
+enum class SlowLayer {
+  No,     ///< its own is not slow, or it has none
+  Alone,  ///< the engine has no other for it
+  Other   ///< the engine has one that returns float
+};
+[[nodiscard]] SlowLayer slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer);
 
 }  // namespace tsq::passes

@@ -2,10 +2,9 @@
 // would only cost accuracy.
 //   conv_transpose(observer(x))   →   conv_transpose(x)
 
-#include "backends/kernels/fault_conditions.h"
+#include "backends/choices/offers.h"
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
-#include "operators/weighted.h"
 #include "passes/context/nodes.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
@@ -14,26 +13,25 @@
 namespace tsq::passes {
 namespace {
 
-/// Why lowering would leave a layer without a kernel, whatever it reads; null where it would not.
-const kernels::KernelFault* fault_of(const Model& model, const PassContext& context, const Node* node) {
+/// Why lowering would leave a layer without its kernel; nothing where it would not.
+std::optional<kernels::Refusal> fault_of(const Model& model, const PassContext& context, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(model, node);
   if (!ir::is_module_call(node) || qconfig == nullptr || !match::is_static(*qconfig) ||
       int8_layer(model, context, node) == nullptr)
-    return nullptr;
-  const Symbol type = ir::root_of(ir::call_of(model, node)).type;
-  return kernels::fault_of_layer(context.target, model, node,
-                                 resolve(operators::weight_observer(type, qconfig->weight)));
+    return std::nullopt;
+  auto refusal = kernels::weighted_offer(context.target, model, node, /*post=*/nullptr).refusal;
+  return refusal && refusal->reason == ir::Reason::KernelFault ? refusal : std::nullopt;
 }
 
 }  // namespace
 
 bool leave_faulty_layers(Model& model, const PassContext& context) {
   const bool has_changed = change_nodes(model, [&](Node* node) {
-    const kernels::KernelFault* fault = fault_of(model, context, node);
-    if (fault == nullptr) return false;
-    compute_in_float(model, node, ir::Reason::KernelFault, fault->reason);
+    const auto fault = fault_of(model, context, node);
+    if (!fault) return false;
+    compute_in_float(model, node, fault->reason, fault->why);
     ir::NodeRecord& record = ir::record_for(model, node);
-    if (record.is_reported) record.decision.remedy = kernels::remedy_of(*fault);
+    if (record.is_reported) record.decision.remedy = fault->remedy;
     return true;
   });
   if (has_changed) ir::eliminate_dead_code(*model.graph);

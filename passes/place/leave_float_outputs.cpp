@@ -8,6 +8,7 @@
 #include <ranges>
 #include <unordered_set>
 
+#include "backends/choices/offers.h"
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
 #include "operators/images/zero_padding.h"
@@ -83,11 +84,11 @@ class FloatOutputs {
 
   bool gains_by_float(const Node* layer, const Node* rounding) {
     if (small_.contains(layer)) return true;
-    const auto* kernel = kernels::float_output_kernel_of(context_.target, model_, layer);
-    if (kernel == nullptr) return false;
-    if (kernel->reads == kernels::Form::Bytes)
+    const auto offer = kernels::float_output_offer(context_.target, model_, layer);
+    if (!offer.may_be_taken()) return false;
+    if (offer.row->reads == kernels::Form::Bytes)
       return kernels::stays_float_after(context_.target, model_, layer, /*activation=*/nullptr);
-    return kernel->reads == kernels::Form::Float || !would_round_twice(layer) ||
+    return offer.row->reads == kernels::Form::Float || !would_round_twice(layer) ||
            ends_in_float(rounding->output());
   }
 

@@ -12,7 +12,8 @@ namespace tsq::passes {
 
 bool leave_slow_layers(ir::Model& model, const PassContext& context) {
   const auto is_slow = [&](const ir::Node* node) {
-    return int8_layer(model, context, node) != nullptr && is_slow_layer(model, context, node);
+    return int8_layer(model, context, node) != nullptr &&
+           slow_layer(model, context, node) == SlowLayer::Alone;
   };
   const bool has_changed = change_nodes(
       model, is_slow, [&](ir::Node* node) { compute_in_float(model, node, ir::Reason::SlowKernel); });

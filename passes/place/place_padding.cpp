@@ -94,7 +94,7 @@ class PaddingPlacement {
     ir::Weighted& weighted = *int8_layer(model_, context_, node);
     weighted.fold = fold(weighted, *padded);
     if (!weighted.fold) return false;
-    if (is_slow_layer(model_, context_, node)) {  // it would stay float for its padding
+    if (slow_layer(model_, context_, node) == SlowLayer::Alone) {  // it would stay float for its padding
       weighted.fold.reset();
       return false;
     }

@@ -8,7 +8,7 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
-#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/operands.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -43,7 +43,7 @@ bool is_image_of_kernel(const Model& model, const Value* value) {
            is_image_of_kernel(model, operands.front());
   }
   const Node* kernel = is_float ? node : node->input(0)->node();
-  if (!ir::is_module_call(kernel)) return kernels::known_rank(value) == 4;
+  if (!ir::is_module_call(kernel)) return kernels::Operand(model, value).rank() == 4;
   return ir::call_of(model, kernel).type.name.ends_with("2d");  // MaxPool2d
 }
 

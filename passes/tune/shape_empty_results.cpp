@@ -18,7 +18,7 @@ bool needs(const Model& model, const PassContext& context, const Node* node, ker
                                .model = model,
                                .op = node,
                                .kernel = node->kind().toQualString(),
-                               .input = node->input(0)};
+                               .input = kernels::Operand(model, node->input(0))};
   return kernels::fault_of(use, precaution) != nullptr;
 }
 

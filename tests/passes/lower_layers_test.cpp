@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/kernels/fault_conditions.h"
+#include "backends/choices/offers.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "passes/between_roundings.h"
@@ -163,14 +163,12 @@ TEST(LowerLayers, ScalesOfAWeightAreThoseOfItsOutputs) {
   for (const Layer& layer : all_layers()) {
     for (const std::int64_t axis : {0, 1}) {
       SCOPED_TRACE(layer.kernel + " " + std::to_string(axis));
-      const ir::Model model = model_of(layer);
-      const ResolvedObserver observer = resolve({.observer = "PerChannelMinMaxObserver",
-                                                 .dtype = ScalarType::QInt8,
-                                                 .qscheme = c10::kPerChannelSymmetric,
-                                                 .ch_axis = axis});
-      const auto* fault =
-          kernels::fault_of_layer({.engine = "onednn"}, model, testing::node_named(model, "y"), observer);
-      EXPECT_EQ(fault == nullptr, (axis == 1) == is_transposed(layer));
+      const ir::Model model = model_of(layer, {.axis = axis});
+      const auto refusal =
+          kernels::weighted_offer({.engine = "onednn"}, model, testing::node_named(model, "y"), nullptr)
+              .refusal;
+      const bool is_faulty = refusal && refusal->why.find("another dimension") != std::string::npos;
+      EXPECT_EQ(!is_faulty, (axis == 1) == is_transposed(layer));
       if (is_transposed(layer)) continue;  // oneDNN packs none of several scales
       EXPECT_EQ(has_kernel(model_of(layer, {.axis = axis}), layer, "onednn"), axis == 0);
     }

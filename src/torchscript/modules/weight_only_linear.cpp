@@ -128,13 +128,16 @@ at::Tensor weight_in_groups(const at::Tensor& weight, int64_t group_size) {
   return filled_up(weight, weight.size(0), round_up(weight.size(1), group_size)).reshape({-1, group_size});
 }
 
-std::optional<Module> weight_only_linear(const ir::Weighted& weighted) {
+bool takes_weight_only(const ir::Weighted& weighted) {
   const QParams& qparams = *weighted.weight_qparams;
-  if (weighted.weight.scalar_type() != at::kFloat || weighted.weight.dim() != 2) return std::nullopt;
-  if (weighted.group_size > 0) return int4_linear(weighted);
+  if (weighted.weight.scalar_type() != at::kFloat || weighted.weight.dim() != 2) return false;
   const bool by_rows = qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE || qparams.axis == 0;
-  if (qparams.dtype != ScalarType::QInt8 || !by_rows || has_zero_points(qparams)) return std::nullopt;
-  return int8_linear(weighted);
+  return weighted.group_size > 0 ||
+         (qparams.dtype == ScalarType::QInt8 && by_rows && !has_zero_points(qparams));
+}
+
+Module weight_only_linear(const ir::Weighted& weighted) {
+  return weighted.group_size > 0 ? int4_linear(weighted) : int8_linear(weighted);
 }
 
 std::string_view weight_only_kernel(const ir::Weighted& weighted) {

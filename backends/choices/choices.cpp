@@ -1,0 +1,162 @@
+#include "backends/choices/choices.h"
+
+#include <tsq/runtime_library.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "backends/kernels/kernel_arguments.h"
+#include "backends/programs/translations.h"
+#include "ir/analysis.h"
+#include "torchscript/modules/recurrent.h"
+
+namespace tsq::kernels {
+namespace {
+
+using ir::Model;
+using ir::Node;
+using ir::Placement;
+
+/// The operator that alone reads what another returns, in the same block; null where there is none.
+const Node* operator_after(const Node* op) {
+  const Node* reader = ir::only_reader(op);
+  const bool is_beside = reader != nullptr && reader->owningBlock() == op->owningBlock();
+  return is_beside && reader->outputs().size() == 1 ? reader : nullptr;
+}
+
+/// Gathers the choices of one operator.
+class Listing {
+ public:
+  Listing(const Target& target, const Model& model, const Node* op)
+      : target_(target), model_(model), op_(op), after_(operator_after(op)) {}
+
+  std::vector<Choice> run() {
+    const std::string name = ir::display_name(model_, op_);
+    found_.push_back({.kernel = name});
+    found_.push_back({.kernel = name, .placement = Placement::Reference});
+    add_with(nullptr);
+    if (after_ != nullptr && post_op_of(model_, after_) != PostOp::None) add_with(after_);
+    add_unary();
+    add_float_outputs();
+    if (ir::is_module_call(op_)) add_of_modules();
+    return std::move(found_);
+  }
+
+ private:
+  void add(std::string kernel, Form reads, Form returns, const Node* with, std::optional<Refusal> refusal) {
+    found_.push_back({.kernel = std::move(kernel),
+                      .placement = Placement::Int8,
+                      .reads = reads,
+                      .returns = returns,
+                      .with = with,
+                      .refusal = std::move(refusal)});
+  }
+  void add_of_bytes(std::string kernel, const Node* with, std::optional<Refusal> refusal) {
+    add(std::move(kernel), Form::Bytes, Form::Bytes, with, std::move(refusal));
+  }
+
+  void add_with(const Node* post) {
+    if (const auto offer = weighted_offer(target_, model_, op_, post)) {
+      add_of_bytes(std::string(offer.row->kernel), post, offer.refusal);
+      found_.back().is_slow = offer.is_slow;
+    }
+    if (const auto offer = binary_offer(target_, model_, op_, post))
+      add_of_bytes(std::string(offer.kernel), post, offer.refusal);
+    if (const auto offer = dynamic_offer(target_, model_, op_, post))
+      add(std::string(offer.row->kernel), Form::FloatRange, Form::Float, post, offer.refusal);
+  }
+
+  void add_unary() {
+    if (op_->kind() == c10::aten::cat) add_of_bytes(std::string(kConcatenation), nullptr, std::nullopt);
+    const auto offer = unary_offer(target_, model_, op_);
+    if (!offer) return;
+    add_of_bytes(offer.row->how == Unary::Kernel ? kernel_of_call(offer.name, model_, op_) : offer.name,
+                 nullptr, offer.refusal);
+    found_.back().is_slow = offer.is_slow;
+  }
+
+  void add_float_outputs() {
+    const auto offer = float_output_offer(target_, model_, op_);
+    if (!offer) return;
+    const auto add_float_output = [&](const Node* with) {
+      add(std::string(offer.row->kernel), offer.row->reads, Form::Float, with, offer.refusal);
+      found_.back().placement = Placement::Int8FloatOut;
+    };
+    add_float_output(nullptr);
+    if (after_ != nullptr && !pointwise_activation(*offer.row, model_, after_).empty())
+      add_float_output(after_);
+  }
+
+  void add_of_modules() {
+    const ir::ModuleCall& call = ir::call_of(model_, op_);
+    if (torchscript::is_recurrent(call.type)) {
+      const auto offer = recurrent_offer(target_, model_, op_);
+      const bool has_row = offer.row != nullptr;
+      add(std::string(has_row ? offer.row->kernel : call.type.name), Form::FloatRange, Form::Float, nullptr,
+          offer.refusal);
+    }
+    for (const NamedOffer& offer : {embedding_offer(model_, op_), weight_only_offer(model_, op_)}) {
+      if (!offer.kernel.empty()) add(offer.kernel, Form::Float, Form::Float, nullptr, offer.refusal);
+    }
+  }
+
+  const Target& target_;
+  const Model& model_;
+  const Node* op_;
+  const Node* after_;
+  std::vector<Choice> found_{};
+};
+
+/// What a form of registered rows reads, returns and is placed as.
+struct FormOfRow {
+  LoweringForm form;
+  ir::Placement placement;
+  Form reads;
+  Form returns;
+};
+constexpr std::array kFormsOfRows{
+    FormOfRow{LoweringForm::Static, Placement::Int8, Form::Bytes, Form::Bytes},
+    FormOfRow{LoweringForm::FloatOutput, Placement::Int8FloatOut, Form::Bytes, Form::Float},
+    FormOfRow{LoweringForm::Dynamic, Placement::Int8, Form::FloatRange, Form::Float},
+    FormOfRow{LoweringForm::WeightOnly, Placement::Int8, Form::Float, Form::Float},
+};
+
+}  // namespace
+
+std::vector<Choice> engine_choices(const Target& target, const Model& model, const Node* op) {
+  return Listing(target, model, op).run();
+}
+
+Catalogue::Catalogue(const Target& target, const Model& model, std::span<const LoweringRow> registered)
+    : target_(target), model_(model), registered_(registered), matcher_(model) {
+  if (target.runtime == LoweringTarget::Fused) translations_.written = ir::written_attributes(model);
+}
+
+std::vector<Choice> Catalogue::choices(const Node* op) {
+  std::vector<Choice> found = engine_choices(target_, model_, op);
+  add_registered(op, found);
+  if (target_.runtime == LoweringTarget::Fused) add_of_programs(op, found);
+  return found;
+}
+
+void Catalogue::add_of_programs(const Node* op, std::vector<Choice>& found) {
+  if (op->inputs().empty() || !op->blocks().empty() || !programs::computes(model_, op, {}, translations_))
+    return;
+  found.push_back({.kernel = kProgramOperator});
+  found.push_back({.kernel = kProgramOperator,
+                   .placement = Placement::Int8,
+                   .reads = Form::Bytes,
+                   .returns = Form::Bytes});
+}
+
+void Catalogue::add_registered(const Node* op, std::vector<Choice>& found) {
+  for (const LoweringRow& row : registered_) {
+    if (!matcher_.match(const_cast<Node*>(op), row.op)) continue;
+    const FormOfRow& form = *std::ranges::find(kFormsOfRows, row.form, &FormOfRow::form);
+    found.push_back(
+        {.kernel = row.kernel, .placement = form.placement, .reads = form.reads, .returns = form.returns});
+  }
+}
+
+}  // namespace tsq::kernels
