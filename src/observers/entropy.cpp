@@ -103,7 +103,7 @@ const ObserverKind entropy_observer{.name = observer_classes::kEntropy,
                                     .state = plain_histogram_state,
                                     .calculate_qparams = calculate_entropy,
                                     .observe_once = observe_entropy,
-                                    .observe = observe_counts,
+                                    .compiled = compiled_counts,
                                     .saw_data = saw_range,
                                     .merge = merge_histograms};
 

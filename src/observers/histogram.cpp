@@ -3,6 +3,8 @@
 #include <tsq/error.h>
 
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "config/names/observer_classes.h"
 #include "observers/histogram_counts.h"
@@ -17,8 +19,6 @@ namespace {
 bool is_counted_as_it_is(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double;
 }
-
-constexpr int64_t kUpsampleRate = 16;
 
 /// torch.iinfo(dtype).bits to the power of two (M-14): 256 for every 8-bit and for the 4-bit type.
 int64_t levels_of(c10::ScalarType dtype) {
@@ -53,20 +53,6 @@ QParams observe_histogram(const ResolvedObserver& config, const at::Tensor& tens
   });
 }
 
-/// _upscale_histogram of forward's source, for merges.
-at::Tensor upscale(const HistogramView& view, float new_min, float new_max) {
-  const int64_t bins = view.histogram.size(0);
-  const int64_t fine_bins = bins * kUpsampleRate;
-  const at::Tensor weights = at::repeat_interleave(view.histogram / kUpsampleRate, kUpsampleRate);
-  const float bin_size = (view.max_val - view.min_val) / static_cast<float>(fine_bins);
-  const at::Tensor mid_points =
-      at::linspace(view.min_val, view.max_val, fine_bins + 1).slice(0, 0, fine_bins) + 0.5F * bin_size;
-  const at::Tensor boundaries = at::linspace(new_min, new_max, bins + 1);
-  const at::Tensor buckets =
-      at::clamp(at::bucketize(mid_points, boundaries, /*out_int32=*/false, /*right=*/true) - 1, 0, bins - 1);
-  return at::bincount(buckets, weights, bins);
-}
-
 /// The histogram over [new_min, new_max], which contains its own range.
 at::Tensor over_range(const HistogramView& view, float new_min, float new_max) {
   if (view.min_val == new_min && view.max_val == new_max) {
@@ -76,7 +62,8 @@ at::Tensor over_range(const HistogramView& view, float new_min, float new_max) {
     return at::histc(at::full({1}, view.min_val), view.histogram.size(0), new_min, new_max) *
            view.histogram.sum();
   }
-  return upscale(view, new_min, new_max);
+  return widened_counts(view.histogram, {.lowest = view.min_val, .highest = view.max_val},
+                        {.lowest = new_min, .highest = new_max});
 }
 
 void require_equal_bins(const HistogramView& into, const HistogramView& from) {
@@ -117,35 +104,57 @@ std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins
   return HistogramView{histogram.to(at::kFloat), min_val.item<float>(), max_val.item<float>()};
 }
 
-bool observe_counts(const torch::jit::Module& observer, const at::Tensor& x) {
-  constexpr int64_t kExactInFloat = int64_t{1} << 24;
-  if (x.scalar_type() != at::kFloat || !x.is_cpu() || !x.is_non_overlapping_and_dense() || x.numel() == 0 ||
-      x.numel() >= kExactInFloat)
-    return false;
-  const auto [x_min, x_max] = at::aminmax(x.detach());
-  if (!std::isfinite(x_max.item<float>() - x_min.item<float>())) return false;
-  const at::Tensor histogram = observer.attr("histogram").toTensor();
-  const at::Tensor min_val = observer.attr("min_val").toTensor();
-  const at::Tensor max_val = observer.attr("max_val").toTensor();
-  const bool is_first = !saw_range(observer);
-  const at::Tensor new_min = is_first ? x_min : at::min(min_val, x_min);
-  const at::Tensor new_max = is_first ? x_max : at::max(max_val, x_max);
-  const auto lowest = new_min.item<float>();
-  const auto highest = new_max.item<float>();
-  const int64_t bins = histogram.size(0);
-  if (!(highest > lowest) || !std::isfinite((highest - lowest) * static_cast<float>(bins))) return false;
-  const at::Tensor counts = histogram_counts(x, bins, lowest, highest);
-  if (is_first) {
-    histogram.copy_(counts);
-  } else if (lowest == min_val.item<float>() && highest == max_val.item<float>()) {
-    histogram.add_(counts);
+namespace {
+
+class CompiledCounts final : public CompiledObserver {
+ public:
+  CompiledCounts(const torch::jit::Module& observer, RangeBuffers range, at::Tensor histogram)
+      : CompiledObserver(observer), range_(std::move(range)), histogram_(std::move(histogram)) {}
+
+ private:
+  bool observe_values(const at::Tensor& x) override {
+    constexpr int64_t kExactInFloat = int64_t{1} << 24;
+    if (x.scalar_type() != at::kFloat || !x.is_cpu() || !x.is_non_overlapping_and_dense() || x.numel() == 0 ||
+        x.numel() >= kExactInFloat)
+      return false;
+    const auto extremes = finite_extremes(x.detach());
+    if (!extremes) return false;
+    const Extremes before = range_.get();
+    const bool is_first = before.lowest == kInfinity && before.highest == -kInfinity;
+    const Extremes range = is_first ? *extremes : joined(before, *extremes);
+    const bool is_same = !is_first && range.lowest == before.lowest && range.highest == before.highest;
+    if (!can_count(range) || (!is_first && !is_same && before.lowest == before.highest)) return false;
+    if (is_first) {
+      histogram_.zero_();
+    } else if (!is_same) {
+      histogram_.copy_(widened_counts(histogram_, before, range));
+    }
+    add_counts(x, range, histogram_);
+    if (!is_same) range_.set(range);
     return true;
-  } else {
-    histogram.copy_(observer.get_method("_combine_histograms")({counts, new_min, new_max}).toTensor());
   }
-  min_val.copy_(new_min);
-  max_val.copy_(new_max);
-  return true;
+
+  [[nodiscard]] bool can_count(const Extremes& range) const {
+    return range.highest > range.lowest &&
+           std::isfinite((range.highest - range.lowest) * static_cast<float>(histogram_.numel()));
+  }
+
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+  RangeBuffers range_;
+  at::Tensor histogram_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledObserver> compiled_counts(const torch::jit::Module& observer) {
+  auto range = RangeBuffers::of(observer);
+  at::Tensor histogram = observer.attr("histogram").toTensor();
+  const bool can_be_written = range && is_plain_buffer(histogram) && histogram.dim() == 1 &&
+                              histogram.numel() != 0 && observer.attr("bins").toInt() == histogram.numel() &&
+                              observer.attr("upsample_rate").toInt() == kUpsampleRate;
+  return can_be_written ? std::make_unique<CompiledCounts>(observer, *std::move(range), std::move(histogram))
+                        : nullptr;
 }
 
 /// Each histogram is brought to the union of both ranges by the rule for a batch that widens the range
@@ -196,7 +205,7 @@ const ObserverKind histogram_observer{.name = observer_classes::kHistogram,
                                       .state = plain_histogram_state,
                                       .calculate_qparams = calculate_histogram,
                                       .observe_once = observe_histogram,
-                                      .observe = observe_counts,
+                                      .compiled = compiled_counts,
                                       .saw_data = saw_range,
                                       .merge = merge_histograms};
 

@@ -5,8 +5,10 @@
 #include <tsq/qconfig.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 
+#include "observers/compiled_observer.h"
 #include "observers/histogram_search.h"
 #include "observers/observer_class.h"
 
@@ -78,7 +80,8 @@ ObserverState plain_histogram_state(const ResolvedObserver& config);
 HistogramView view_of(const torch::jit::Module& observer);
 /// What forward counts of the first tensor; empty for one without finite values.
 std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins);
-bool observe_counts(const torch::jit::Module& observer, const at::Tensor& x);
+/// Such an observer's compiled form; null for one of other buffers.
+std::unique_ptr<CompiledObserver> compiled_counts(const torch::jit::Module& observer);
 void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from);
 
 /// Which part of what was counted `levels` codes are to cover.

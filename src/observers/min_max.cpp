@@ -1,8 +1,9 @@
 #include <ATen/ATen.h>
 
-#include <cmath>
+#include <utility>
 
 #include "config/names/observer_classes.h"
+#include "observers/compiled_observer.h"
 #include "observers/observer_kind.h"
 #include "observers/uniform_qparams.h"
 
@@ -80,15 +81,25 @@ QParams observe_min_max(const ResolvedObserver& config, const at::Tensor& tensor
                           at::max(max_val, maximum_of_nothing()));
 }
 
-bool observe_min_max_of(const torch::jit::Module& observer, const at::Tensor& x) {
-  if (x.numel() == 0) return true;
-  const at::Tensor min_val = observer.attr("min_val").toTensor();
-  const at::Tensor max_val = observer.attr("max_val").toTensor();
-  const auto [lowest, highest] = at::aminmax(x.detach().to(min_val.scalar_type()));
-  if (!std::isfinite(highest.item<float>() - lowest.item<float>())) return false;
-  min_val.copy_(at::min(lowest, min_val));
-  max_val.copy_(at::max(highest, max_val));
-  return true;
+class CompiledMinMax final : public CompiledObserver {
+ public:
+  CompiledMinMax(const torch::jit::Module& observer, RangeBuffers range)
+      : CompiledObserver(observer), range_(std::move(range)) {}
+
+ private:
+  bool observe_values(const at::Tensor& x) override {
+    if (x.numel() == 0) return true;
+    const auto extremes = finite_extremes(x.detach().to(at::kFloat));
+    if (extremes) range_.set(joined(*extremes, range_.get()));
+    return extremes.has_value();
+  }
+
+  RangeBuffers range_;
+};
+
+std::unique_ptr<CompiledObserver> compiled_min_max(const torch::jit::Module& observer) {
+  auto range = RangeBuffers::of(observer);
+  return range ? std::make_unique<CompiledMinMax>(observer, *std::move(range)) : nullptr;
 }
 
 void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
@@ -120,7 +131,7 @@ const ObserverKind min_max_observer{.name = observer_classes::kMinMax,
                                     .state = min_max_state,
                                     .calculate_qparams = calculate_min_max,
                                     .observe_once = observe_min_max,
-                                    .observe = observe_min_max_of,
+                                    .compiled = compiled_min_max,
                                     .saw_data = saw_range,
                                     .merge = merge_min_max};
 

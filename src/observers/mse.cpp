@@ -202,7 +202,7 @@ const ObserverKind mse_observer{.name = observer_classes::kMSE,
                                 .state = plain_histogram_state,
                                 .calculate_qparams = calculate_mse,
                                 .observe_once = observe_mse,
-                                .observe = observe_counts,
+                                .compiled = compiled_counts,
                                 .saw_data = saw_range,
                                 .merge = merge_histograms};
 

@@ -12,8 +12,6 @@
 namespace tsq {
 namespace {
 
-constexpr const char* kSawOtherDtype = "saw_other_dtype";
-constexpr const char* kRanks = "ranks";  ///< a bit for each
 constexpr const char* kTensorsNotFinite = "tensors_not_finite";
 
 /// Which values are finite: the others have no range, and are left out of what observers find. Observers ask
@@ -102,11 +100,6 @@ int64_t tensors_not_finite(const torch::jit::Module& observer) {
 ObservedRanks observed_ranks(const torch::jit::Module& observer) {
   return observer.hasattr(kRanks) ? ObservedRanks(static_cast<uint64_t>(observer.attr(kRanks).toInt()))
                                   : ObservedRanks();
-}
-
-void note(torch::jit::Module& observer, const at::Tensor& x) {
-  if (x.scalar_type() != at::kFloat) observer.setattr(kSawOtherDtype, true);
-  observer.setattr(kRanks, observer.attr(kRanks).toInt() | (int64_t{1} << x.dim()));
 }
 
 void merge_notes(torch::jit::Module& into, const torch::jit::Module& from) {

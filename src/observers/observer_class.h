@@ -39,6 +39,10 @@ class ObserverClass {
 const ObserverClass& shared_class(const std::string& name, const ObserverState& state,
                                   const std::string& source, const std::string& variant = {});
 
+/// Attributes of every observer.
+inline constexpr const char* kSawOtherDtype = "saw_other_dtype";
+inline constexpr const char* kRanks = "ranks";  ///< a bit for each
+
 /// PyTorch's qualified name of an observer's class.
 std::string observer_qualified_name(std::string_view name);
 /// `state` with what every observer has: `training`, `is_dynamic`, `saw_other_dtype`, `tensors_not_finite`
@@ -52,8 +56,6 @@ std::string observer_source(std::string_view source);
 /// The last part of a class's qualified name: "HistogramObserver", also of a mangled class out of a file.
 std::string observer_class_name(const torch::jit::Module& observer);
 
-/// Takes note of what forward takes note of.
-void note(torch::jit::Module& observer, const at::Tensor& x);
 /// Adds to `into` what `from` took note of: ranks, whether there was a tensor that is not float32, and how
 /// many were not finite.
 void merge_notes(torch::jit::Module& into, const torch::jit::Module& from);

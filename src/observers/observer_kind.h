@@ -4,8 +4,10 @@
 #include <tsq/observer.h>
 #include <tsq/qconfig.h>
 
+#include <memory>
 #include <string_view>
 
+#include "observers/compiled_observer.h"
 #include "observers/observer_class.h"
 
 namespace tsq {
@@ -22,9 +24,9 @@ struct ObserverKind {
   /// gradients.
   QParams (*calculate_qparams)(const torch::jit::Module& observer){};
   QParams (*observe_once)(const ResolvedObserver& config, const at::Tensor& tensor){};
-  /// What `observe` of the source does, compiled, for calibration in this process: leaves the same state, bit
-  /// for bit. False: the source must do it, for this tensor. Null: for every tensor.
-  bool (*observe)(const torch::jit::Module& observer, const at::Tensor& x){};
+  /// What `observe` of the source does, compiled, for calibration in this process. Returns null, or is it,
+  /// where the source must do it.
+  std::unique_ptr<CompiledObserver> (*compiled)(const torch::jit::Module& observer){};
   /// Null for a class that needs no data.
   bool (*saw_data)(const torch::jit::Module& observer){};
   /// Null where there is nothing to add.

@@ -36,12 +36,6 @@ bool needs_data(const ObserverSpec& spec);
 /// Whether the observer was shown a tensor that is not float32. No operator quantizes such a tensor.
 bool saw_other_dtype(const torch::jit::Module& observer);
 
-/// Whether an observer of this class need not be called by forward: observe does what it does.
-bool has_compiled_form(const c10::ClassType& observer);
-/// What the observer's forward does, by compiled code where its kind has it; the state is the same, bit for
-/// bit.
-void observe(torch::jit::Module observer, const at::Tensor& x);
-
 /// The number of tensors with NaN or infinity that the observer was shown. It left those values out.
 int64_t tensors_not_finite(const torch::jit::Module& observer);
 

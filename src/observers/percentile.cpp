@@ -55,7 +55,7 @@ const ObserverKind percentile_observer{.name = observer_classes::kPercentile,
                                        .state = percentile_state,
                                        .calculate_qparams = calculate_percentile,
                                        .observe_once = observe_percentile,
-                                       .observe = observe_counts,
+                                       .compiled = compiled_counts,
                                        .saw_data = saw_range,
                                        .merge = merge_histograms};
 

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "config/observer_constructor.h"
+#include "observers/compiled_observer.h"
 #include "observers/fake_quantize.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
@@ -102,18 +103,9 @@ bool saw_data(const torch::jit::Module& observer) {
 
 bool needs_data(const ObserverSpec& spec) { return !saw_data(make_observer(spec)); }
 
-bool has_compiled_form(const c10::ClassType& observer) {
-  const ObserverKind* kind = observer.name() ? find_kind(observer.name()->name()) : nullptr;
-  return kind != nullptr && kind->observe != nullptr;
-}
-
-void observe(torch::jit::Module observer, const at::Tensor& x) {
-  const ObserverKind& kind = kind_of(observer);
-  if (kind.observe == nullptr || !kind.observe(observer, x)) {
-    observer.forward({x});
-  } else {
-    note(observer, x);
-  }
+std::unique_ptr<CompiledObserver> compiled_observer(const torch::jit::Module& observer) {
+  const ObserverKind* kind = find_kind(observer_class_name(observer));
+  return kind == nullptr || kind->compiled == nullptr ? nullptr : kind->compiled(observer);
 }
 
 void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {

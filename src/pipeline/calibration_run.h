@@ -11,9 +11,9 @@
 
 namespace tsq::detail {
 
-/// Runs a method of a prepared module on samples with the compiled form of its observers (observe of
-/// observer_module.h) in place of their TorchScript. The observers are the module's own. Beside each numbered
-/// value of the method stands an operator that takes note of it.
+/// Runs a method of a prepared module on samples with the compiled form of its observers in place of their
+/// TorchScript. The buffers are those of the module. Beside each numbered value of the method stands an
+/// operator that takes note of it.
 class CalibrationRun {
  public:
   CalibrationRun(torch::jit::Module prepared, const std::string& method);
