@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "config/names/observer_classes.h"
+#include "observers/compiled_channels.h"
 #include "observers/observer_kind.h"
 
 namespace tsq {
@@ -146,6 +147,7 @@ void merge_channel_statistics(torch::jit::Module& into, const torch::jit::Module
 const ObserverKind channel_statistics_observer{.name = observer_classes::kChannelStatistics,
                                                .source = kChannelStatisticsSource,
                                                .state = channel_statistics_state,
+                                               .compiled = compiled_channels,
                                                .saw_data = saw_channel_statistics,
                                                .merge = merge_channel_statistics};
 

@@ -184,8 +184,45 @@ TEST(Observers, CompiledAndInTorchScriptHaveEqualState) {
   }
 }
 
+/// Tensors of 8 channels along axis 1, and others at the end.
+std::vector<at::Tensor> tensors_of_channels() {
+  at::manual_seed(11);
+  const at::Tensor image = at::randn({2, 8, 17, 13});
+  at::Tensor with_nan = image.clone();
+  with_nan.select(1, 3).fill_(kNaN);
+  return {image,
+          at::relu(at::randn({3, 8, 90, 70})),
+          image.contiguous(at::MemoryFormat::ChannelsLast) * 1.5,
+          at::randn({5, 8}) + 2,
+          at::randn({40, 8, 400}).transpose(0, 2),
+          at::randn({0, 8, 3}),
+          with_nan,
+          image.to(at::kHalf),
+          at::randint(9, {2, 8}, at::kLong),
+          image * -0.0F,
+          at::randn({2, 7, 4}),
+          image};
+}
+
+TEST(Observers, OfChannelsCompiledAndInTorchScriptHaveEqualState) {
+  const c10::InferenceMode no_gradients;
+  ObserverSpec spec = named("ChannelStatisticsObserver");
+  for (const int64_t axis : {1, -1}) {
+    spec.ch_axis = axis;
+    const torch::jit::Module module = tsq::make_observer(spec);
+    torch::jit::Module source = tsq::make_observer(spec);
+    const auto compiled = tsq::compiled_observer(module);
+    for (const at::Tensor& x : tensors_of_channels()) {
+      const at::Tensor seen = axis == 1 ? x : x.transpose(1, -1);
+      compiled->observe(seen);
+      show(source, seen);
+      expect_equal_state(module, source, fmt::format("axis {}, {}", axis, c10::str(x.sizes())));
+    }
+  }
+}
+
 TEST(Observers, ThatCountOrLookForExtremesHaveACompiledForm) {
-  for (const char* name : {"MinMaxObserver", "HistogramObserver", "MSEObserver"})
+  for (const char* name : {"MinMaxObserver", "HistogramObserver", "MSEObserver", "ChannelStatisticsObserver"})
     EXPECT_NE(tsq::compiled_observer(fresh(name)), nullptr) << name;
 }
 
