@@ -15,6 +15,8 @@ void RangesLeft::add(const torch::jit::Module& observer, const at::Tensor& x) {
   const double highest = high.item<double>();
   if (!(lowest <= highest)) return;  // it has seen nothing
   values += x.numel();
+  const auto [smallest, largest] = at::aminmax(x);
+  if (smallest.item<double>() >= lowest && largest.item<double>() <= highest) return;  // NaN is neither
   outside += (x.lt(lowest).logical_or_(x.gt(highest))).sum().item<int64_t>();
 }
 
