@@ -1,10 +1,13 @@
 #include "backends/kernels/float_output.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/layer_kind.h"
 #include "ir/analysis.h"
+#include "ir/value_numbers.h"
 #include "operators/arguments.h"
 #include "operators/functional_weighted.h"
 #include "operators/layer_work.h"
@@ -24,10 +27,26 @@ std::optional<ir::Weighted> parameters_of(const Model& model, const Node* layer)
   return operators::float_functional_parameters(model, layer);
 }
 
+/// Values that a layer returned in the largest call that calibration saw; none where it saw no size.
+std::optional<double> outputs_of(const Model& model, const Node* layer, const ir::Weighted& weighted) {
+  const ir::ValueFacts* facts = ir::facts_of(model, layer->output());
+  if (facts == nullptr || facts->sizes.empty()) return operators::outputs_of_call(weighted);
+  int64_t most = 0;
+  for (const auto& [rank, sizes] : facts->sizes) most = std::max(most, c10::multiply_integers(sizes.largest));
+  return static_cast<double>(most);
+}
+
+/// Of a call of any size.
 LayerWork work_of(const ir::Weighted& weighted, bool reads_bytes) {
   return {.inputs_per_output = reads_bytes ? 0 : operators::inputs_per_output(weighted),
-          .groups = weighted.groups,
-          .outputs = operators::outputs_of_call(weighted)};
+          .groups = weighted.groups};
+}
+
+/// Of a call as calibration saw it.
+LayerWork work_of(const Model& model, const Node* layer, const ir::Weighted& weighted, bool reads_bytes) {
+  LayerWork work = work_of(weighted, reads_bytes);
+  work.outputs = outputs_of(model, layer, weighted);
+  return work;
 }
 
 /// The node that produces a value, observers aside.
@@ -59,7 +78,8 @@ bool reads_bytes(const Target& target, const Model& model, const Node* layer) {
   const Node* before = giver(operands.front());
   if (!has_post_op(target, model, before, activation)) return false;
   const auto weighted = parameters_of(model, before);
-  return weighted && pays(target, model, before, activation, work_of(*weighted, /*reads_bytes=*/false));
+  return weighted &&
+         pays(target, model, before, activation, work_of(model, before, *weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace
@@ -70,17 +90,34 @@ const FloatOutputKernel* float_output_kernel_of(const Target& target, const Mode
   return kind ? float_output_kernel(target.engine, kind->op, kind->post_op) : nullptr;
 }
 
+bool may_stay_float_after(const Target& target, const Model& model, const Node* layer,
+                          const Node* activation) {
+  if (float_output_kernel_of(target, model, layer) == nullptr || ir::only_reader(layer) == nullptr)
+    return false;
+  const auto weighted = parameters_of(model, layer);
+  return weighted &&
+         pays(target, model, layer, activation, work_of(*weighted, reads_bytes(target, model, layer)));
+}
+
 bool stays_float_after(const Target& target, const Model& model, const Node* layer, const Node* activation) {
   const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
   if (kernel == nullptr || (activation != nullptr && ir::only_reader(layer) == nullptr)) return false;
   const auto weighted = parameters_of(model, layer);
   if (!weighted) return false;
   if (activation != nullptr)
-    return pays(target, model, layer, activation, work_of(*weighted, reads_bytes(target, model, layer)));
+    return pays(target, model, layer, activation,
+                work_of(model, layer, *weighted, reads_bytes(target, model, layer)));
   // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
   const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
-  return pays_to_return_float(target, *kernel, {},
-                              has_one_channel ? LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
+  return pays_to_return_float(
+      target, *kernel, {},
+      has_one_channel ? LayerWork{} : work_of(model, layer, *weighted, /*reads_bytes=*/false));
+}
+
+bool may_be_done_by_kernel(const Target& target, const Model& model, const Node* layer,
+                           const Node* activation) {
+  return has_post_op(target, model, layer, activation) &&
+         may_stay_float_after(target, model, layer, activation);
 }
 
 bool is_done_by_kernel(const Target& target, const Model& model, const Node* layer, const Node* activation) {

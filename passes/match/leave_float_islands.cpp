@@ -1,10 +1,13 @@
-// Operators without a weight that do not lie between quantized ones stay float. So do filter banks that only
-// float operators read, layers whose output goes to a logarithm or the like, tables that rounding makes
-// larger, and activations that are as fast in float after a layer that returns its output in float.
+// Operators without a weight that do not lie between quantized ones stay float, and filter banks that only
+// float operators read.
 //   sqrt(float) → add → sqrt(float)
 // FX quantizes both inputs and the output of this addition. That costs three roundings and takes longer than
 // the addition in float. Values of a wide range (squares, attention scores with a mask of -10000) do not
 // survive it.
+//
+// The graph alone says so, whatever ranges, sizes and dtypes are: calibration would observe these operators
+// in vain. Where an operator may yet turn out float after calibration (leave_float_activations), it is no
+// quantized neighbour.
 
 #include <algorithm>
 #include <optional>
@@ -16,43 +19,17 @@
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
-#include "operators/amplified.h"
-#include "operators/functional_weighted.h"
-#include "operators/images/whole_average.h"
 #include "operators/traits.h"
 #include "passes/context/nodes.h"
 #include "passes/match/matches.h"
 #include "passes/match/passes.h"
 #include "passes/match/value_flow.h"
-#include "torchscript/modules/embedding.h"
-#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 namespace {
 
 using ir::Match;
 using ir::Reason;
-
-bool is_integer(c10::ScalarType dtype) {
-  return dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::QInt8;
-}
-
-bool takes_static(const BackendPatternConfig& row) {
-  return std::ranges::any_of(row.dtype_configs, [](const DTypeConfig& config) {
-    return config.input_dtype.dtype && is_integer(*config.input_dtype.dtype) &&
-           !config.is_dynamic.value_or(false);
-  });
-}
-
-bool has_weight(const Model& model, const Match& match) {
-  if (ir::is_module_call(match.root)) {
-    const ir::ModuleCall& call = ir::call_of(model, match.root);
-    return ir::is_opaque(call) || ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
-  }
-  return std::ranges::any_of(ir::targets(model, match.root), [](const Symbol& target) {
-    return !operators::module_of_functional(target.name).empty();
-  });
-}
 
 bool moves(const Node* node) {
   return node->kind() == c10::prim::ListUnpack || operators::moves_values(operators::traits_of(node));
@@ -80,9 +57,10 @@ void follow(const Values& values, std::unordered_set<const Value*>& found, const
 }
 
 /// What is known of a match, whatever is quantized around it.
-struct Facts {
+struct Kind {
   bool has_weight{false};
   bool is_filter_bank{false};
+  bool may_stay_float{false};  ///< after calibration
 };
 
 class Islands {
@@ -91,17 +69,20 @@ class Islands {
       : model_(model), context_(context), values_(values_in_order(*model.graph)) {
     for (const Node* node : ir::nodes_in_order(*model.graph)) {
       const Node* layer = quantized_layer(node);
-      if (layer != nullptr && kernels::is_done_by_kernel(context.target, model, layer, node))
+      if (layer != nullptr && kernels::may_be_done_by_kernel(context.target, model, layer, node))
         done_by_layers_.insert(node);
     }
     for (const Match& match : model.matches) {
       const bool weighs = has_weight(model, match);
-      facts_.push_back({.has_weight = weighs, .is_filter_bank = weighs && is_filter_bank(match)});
+      kinds_.push_back({.has_weight = weighs,
+                        .is_filter_bank = weighs && is_filter_bank(match),
+                        .may_stay_float = !weighs && may_stay_float(match)});
     }
   }
 
   bool run() {
-    for (std::size_t i = 0; i < facts_.size(); ++i) quantized_.push_back(may_be_quantized(i));
+    for (std::size_t i = 0; i < kinds_.size(); ++i)
+      quantized_.push_back(is_static(model_, match(i)) && !kinds_[i].may_stay_float);
     do {
       follow_layers();
       follow_kernels();
@@ -109,7 +90,8 @@ class Islands {
     bool changed = false;
     for (std::size_t i = 0; i < quantized_.size(); ++i) {
       if (quantized_[i] || !is_optional(i)) continue;
-      leave_match_float(model_, model_.matches[i], reason_of(i));
+      leave_match_float(model_, model_.matches[i],
+                        kinds_[i].is_filter_bank ? Reason::FilterBank : Reason::Island);
       changed = true;
     }
     remove_empty_matches(model_);
@@ -130,30 +112,11 @@ class Islands {
     return found && quantized_[*found] ? found : std::nullopt;
   }
 
-  [[nodiscard]] bool may_be_quantized(std::size_t index) const {
-    const Match& found = match(index);
-    if (ir::is_standalone(model_, found.root)) return true;
-    const MaybeQConfig& qconfig = qconfig_of(model_, found.last);
-    if (ir::is_opaque(model_, found.root)) return qconfig && match::is_static(*qconfig);
-    return qconfig && match::is_static(*qconfig) && takes_static(*found.row) &&
-           !operators::is_of_attention(model_, found.root) &&
-           !operators::is_whole_average(model_, found.root) && !is_amplified(found) &&
-           !rounds_for_nothing(index);
-  }
-
-  /// A logarithm and its like are steep where the values are small: those that rounding makes zero would be
-  /// its largest results.
-  [[nodiscard]] bool is_amplified(const Match& match) const {
-    return std::ranges::any_of(match.last->outputs(),
-                               [&](const Value* value) { return operators::is_amplified(model_, value); });
-  }
-
-  /// An activation that takes no longer in float than on bytes, the layer in front of it giving float.
-  [[nodiscard]] bool rounds_for_nothing(std::size_t index) const {
-    const Match& found = match(index);
-    if (facts_[index].has_weight || found.root != found.last) return false;
-    const Node* layer = quantized_layer(found.root);
-    return layer != nullptr && kernels::stays_float_after(context_.target, model_, layer, found.root);
+  /// An activation in float takes no longer than on bytes where the layer in front of it is large and gives
+  /// float. After calibration its size decides.
+  [[nodiscard]] bool may_stay_float(const Match& match) const {
+    const Node* layer = match.root == match.last ? quantized_layer(match.root) : nullptr;
+    return layer != nullptr && kernels::may_stay_float_after(context_.target, model_, layer, match.root);
   }
 
   /// The quantized layer that returns what an operator reads; null where there is none.
@@ -174,32 +137,13 @@ class Islands {
            is_squared(static_cast<const Node*>(match.last)->outputs());
   }
 
-  /// The table whose rows a match looks up; null for others.
-  [[nodiscard]] const ir::EmbeddingTable* table_of(const Match& match) const {
-    if (!ir::is_module_call(match.root)) return nullptr;
-    const auto& table = ir::call_of(model_, match.root).embedding;
-    return table ? &*table : nullptr;
-  }
-
-  /// A few columns take less than their scale and smallest value do.
-  [[nodiscard]] bool grows(const Match& match) const {
-    const ir::EmbeddingTable* table = table_of(match);
-    const MaybeQConfig& qconfig = qconfig_of(model_, match.last);
-    if (table == nullptr || !qconfig || !match::is_weight_only(*qconfig) || table->weight.dim() != 2)
-      return false;
-    const int64_t row = torchscript::bytes_of_row(table->weight.size(1), resolve(qconfig->weight).dtype);
-    return row >= table->weight.size(1) * static_cast<int64_t>(sizeof(float));
-  }
-
   /// What this pass may decide about.
   [[nodiscard]] bool is_optional(std::size_t index) const {
     const Match& found = match(index);
+    const Kind& kind = kinds_[index];
     const MaybeQConfig& qconfig = qconfig_of(model_, found.last);
-    if (!qconfig) return false;
-    if (table_of(found) != nullptr) return grows(found) || is_amplified(found);
-    const bool is_static = match::is_static(*qconfig) && takes_static(*found.row);
-    if (!facts_[index].has_weight || facts_[index].is_filter_bank) return is_static;
-    return (is_static || resolve(qconfig->activation).is_dynamic) && is_amplified(found);
+    return (!kind.has_weight || kind.is_filter_bank) && !kind.may_stay_float && qconfig &&
+           match::is_static(*qconfig) && takes_static(*found.row);
   }
 
   /// Finds the values that come from a layer through nothing but quantized operators. Those of a loop that
@@ -217,7 +161,7 @@ class Islands {
     }
     if (done_by_layers_.contains(node)) return true;
     const auto found = quantized_match_of(node);
-    return found && (facts_[*found].has_weight || reads_given(match(*found)));
+    return found && (kinds_[*found].has_weight || reads_given(match(*found)));
   }
 
   [[nodiscard]] bool is_quantized_input(const Node* node) const {
@@ -245,7 +189,7 @@ class Islands {
         return std::ranges::any_of(next, [&](const Value* each) { return read_.contains(each); });
       if (done_by_layers_.contains(user)) return true;
       const auto found = quantized_match_of(user);
-      return found && (facts_[*found].has_weight || gives_read(match(*found)));
+      return found && (kinds_[*found].has_weight || gives_read(match(*found)));
     });
   }
 
@@ -269,8 +213,8 @@ class Islands {
   /// quantized.
   [[nodiscard]] bool is_worth_it(std::size_t index) const {
     const Match& found = match(index);
-    if (facts_[index].is_filter_bank) return gives_read(found);
-    if (facts_[index].has_weight) return true;
+    if (kinds_[index].is_filter_bank) return gives_read(found);
+    if (kinds_[index].has_weight) return true;
     if (!reads_given(found)) return false;
     const bool computes = operators::is_one_of(model_, found.root, {"cat"}) ||
                           (depends_on_arguments(found) &&
@@ -296,22 +240,11 @@ class Islands {
                                            : std::ranges::any_of(sources, is_float);
   }
 
-  [[nodiscard]] Reason reason_of(std::size_t index) const {
-    const Match& found = match(index);
-    if (grows(found)) return Reason::ShortRows;
-    if (operators::is_of_attention(model_, found.root)) return Reason::OfAttention;
-    if (operators::is_whole_average(model_, found.root)) return Reason::WholeAverage;
-    if (is_amplified(found)) return Reason::Amplified;
-    if (rounds_for_nothing(index)) return Reason::FloatAfterLayer;
-    if (facts_[index].is_filter_bank) return Reason::FilterBank;
-    return Reason::Island;
-  }
-
   Model& model_;
   const PassContext& context_;
   std::vector<const Value*> values_;
   std::unordered_set<const Node*> done_by_layers_{};  ///< in the kernel of a layer in front
-  std::vector<Facts> facts_{};                        ///< by match
+  std::vector<Kind> kinds_{};                         ///< by match
   std::vector<bool> quantized_{};                     ///< by match
   std::unordered_set<const Value*> given_{};          ///< what follow_layers has found
   std::unordered_set<const Value*> read_{};           ///< what follow_kernels has found

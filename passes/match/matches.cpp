@@ -1,8 +1,13 @@
 #include "passes/match/matches.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "ir/analysis.h"
 #include "ir/reasons.h"
+#include "match/dtype_check.h"
+#include "operators/functional_weighted.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 
@@ -10,6 +15,36 @@ const MaybeQConfig& qconfig_of(const ir::Model& model, const ir::Node* node) {
   static const MaybeQConfig kNone;
   const ir::NodeRecord* record = ir::record_of(model, node);
   return record == nullptr ? kNone : record->lookup.qconfig;
+}
+
+bool takes_static(const BackendPatternConfig& row) {
+  return std::ranges::any_of(row.dtype_configs, [](const DTypeConfig& config) {
+    const auto& dtype = config.input_dtype.dtype;
+    return (dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::QInt8) &&
+           !config.is_dynamic.value_or(false);
+  });
+}
+
+bool is_static(const ir::Model& model, const ir::Match& match) {
+  if (ir::is_standalone(model, match.root)) return true;
+  const MaybeQConfig& qconfig = qconfig_of(model, match.last);
+  return qconfig && match::is_static(*qconfig) &&
+         (ir::is_opaque(model, match.root) || takes_static(*match.row));
+}
+
+bool is_dynamic(const ir::Model& model, const ir::Match& match) {
+  const MaybeQConfig& qconfig = qconfig_of(model, match.last);
+  return qconfig && resolve(qconfig->activation).is_dynamic;
+}
+
+bool has_weight(const ir::Model& model, const ir::Match& match) {
+  if (ir::is_module_call(match.root)) {
+    const ir::ModuleCall& call = ir::call_of(model, match.root);
+    return ir::is_opaque(call) || ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
+  }
+  return std::ranges::any_of(ir::targets(model, match.root), [](const Symbol& target) {
+    return !operators::module_of_functional(target.name).empty();
+  });
 }
 
 void remove_empty_matches(ir::Model& model) {
@@ -21,11 +56,9 @@ void remove_empty_matches(ir::Model& model) {
 
 void leave_match_float(ir::Model& model, ir::Match& match, ir::Reason reason, std::string_view detail) {
   const ir::Explanation why = ir::explanation_of(reason, detail);
-  // Calibration may show that it is too small for that (drop_output_observers).
-  const bool keeps_qconfig = reason == ir::Reason::FloatAfterLayer;
   for (ir::Node* node : match.nodes) {
     ir::NodeRecord& record = ir::record_for(model, node);
-    if (!keeps_qconfig) record.lookup.qconfig.reset();
+    record.lookup.qconfig.reset();
     record.match.reset();
     record.decision.reason = why.reason;
     record.decision.remedy = why.remedy;

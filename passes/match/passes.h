@@ -52,9 +52,13 @@ bool leave_unswapped(ir::Model& model, const PassContext& context);
 ///   {conv}, {hardtanh}   →   {conv, hardtanh}
 bool absorb_clamps(ir::Model& model, const PassContext& context);
 
+/// Operators stay float for what they are (attention's products and softmax, averages of whole maps, tables
+/// of short rows), and layers of whose output a logarithm or the like is computed.
+///   log(clamp(linear(x))): {linear}   →   linear
+bool leave_float_operators(ir::Model& model, const PassContext& context);
+
 /// Operators without a weight that do not lie between quantized ones stay float: they would be rounded and
-/// gain no time. Attention's products and softmax stay float, too, filter banks that float operators read,
-/// and activations after a layer whose kernel returns float, where float is as fast.
+/// gain no time. Filter banks that only float operators read do, too. The graph alone tells.
 ///   sqrt, {add}, sqrt   →   sqrt, add, sqrt
 bool leave_float_islands(ir::Model& model, const PassContext& context);
 

@@ -3,7 +3,6 @@
 //   is float
 
 #include "ir/analysis.h"
-#include "ir/edit.h"
 #include "passes/context/nodes.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
@@ -15,23 +14,6 @@ using ir::NodeRecord;
 
 std::string name_of(const Node* node) {
   return node->outputs().empty() ? std::string() : node->outputs().front()->debugName();
-}
-
-bool is_quantized(const Model& model, const Node* node) {
-  return ir::observed_qconfig(model, node) != nullptr && node->kind() != c10::prim::GetAttr;
-}
-
-/// A float operator reads float values as they are: only what comes out of a kernel is rounded already.
-/// Whether it read others.
-bool read_exact_values(const Model& model, Node* node) {
-  bool has_changed = false;
-  for (Value* operand : ir::operands(node)) {
-    Value* exact = before_observers(operand);
-    if (exact == operand || is_quantized(model, exact->node())) continue;
-    ir::replace_operand(node, operand, exact);
-    has_changed = true;
-  }
-  return has_changed;
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "backends/choices/choices.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "passes/context/nodes.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
@@ -13,6 +16,16 @@ ir::Value* exact_input(const ir::Model& model, ir::Node* layer) {
   ir::Value* rounded = before_channel_observers(model, layer->input(0));
   ir::Value* before = exact(model, rounded);
   return ir::observed_qconfig(model, before->node()) == nullptr ? before : rounded;
+}
+
+bool is_quantized(const ir::Model& model, const ir::Node* node) {
+  return ir::observed_qconfig(model, node) != nullptr && node->kind() != c10::prim::GetAttr;
+}
+
+/// Whether a node hands a value on to others, who may be quantized.
+bool hands_on(const ir::Node* node) {
+  return ir::is_observer(node) ||
+         (node->kind() == c10::prim::Return && node->owningBlock()->owningNode() != nullptr);
 }
 
 }  // namespace
@@ -41,6 +54,31 @@ void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_
   record.lookup.qconfig.reset();
   if (record.is_reported && record.decision.quantized) record.decision.equalization.clear();
   if (!ir::stays_float(model, node)) ir::leave_float(model, node, ir::Placement::Float, reason, detail);
+}
+
+bool read_exact_values(ir::Model& model, ir::Node* node) {
+  bool has_changed = false;
+  for (ir::Value* operand : ir::operands(node)) {
+    ir::Value* exact = before_observers(operand);
+    if (exact == operand || is_quantized(model, exact->node())) continue;
+    ir::replace_operand(node, operand, exact);
+    has_changed = true;
+  }
+  return has_changed;
+}
+
+bool return_exact_value(ir::Model& model, ir::Node* node) {
+  bool has_changed = false;
+  for (ir::Node* observer : ir::users(node->output())) {
+    if (!ir::is_observer(observer)) continue;
+    for (ir::Node* reader : ir::users(observer->output())) {
+      if (hands_on(reader) || is_quantized(model, reader)) continue;
+      ir::replace_operand(reader, observer->output(), node->output());
+      has_changed = true;
+    }
+    if (!observer->output()->hasUses()) observer->destroy();
+  }
+  return has_changed;
 }
 
 SlowLayer slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer) {

@@ -16,6 +16,13 @@ void compute_in_int8(ir::NodeRecord& record);
 /// An operator that prepare observed stays float as if it had not: it has no QConfig.
 void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_view detail);
 
+/// A float operator reads float values as they are: only what comes out of a kernel is rounded already.
+/// Whether it read others.
+bool read_exact_values(ir::Model& model, ir::Node* node);
+
+/// Quantized operators alone read what an operator returns rounded. Whether others did.
+bool return_exact_value(ir::Model& model, ir::Node* node);
+
 /// The int8 kernels of a layer whose own one takes many times as long as the float one.
 enum class SlowLayer {
   No,     ///< its own is not slow, or it has none

@@ -26,6 +26,11 @@ bool keep_float(ir::Model& model, const PassContext& context);
 /// for them (isnan, nan_to_num), stay float, and nothing is rounded there.
 bool leave_non_finite(ir::Model& model, const PassContext& context);
 
+/// Activations after a layer whose kernel returns float stay float where that takes no longer, at the sizes
+/// that calibration saw, and nothing is rounded between the two.
+///   conv → observer → prelu   →   conv → prelu
+bool leave_float_activations(ir::Model& model, const PassContext& context);
+
 /// Where the model was calibrated, says in the report which operators compute with integers, which no data
 /// reached, and of which ranges NaN and infinity were left out.
 bool explain_calibrated(ir::Model& model, const PassContext& context);
@@ -38,12 +43,6 @@ bool drop_idle_observers(ir::Model& model, const PassContext& context);
 /// Observed operators whose row takes the dtypes of their QConfig are Int8, for layers with the weight's
 /// among them (K-08, K-09, K-12); all other operators are Float.
 bool place_by_table(ir::Model& model, const PassContext& context);
-
-/// Takes away the observers between a layer whose kernel returns float and an activation that is as fast in
-/// float, where leave_float_islands left the activation float for that; where the layer is too small to gain
-/// by it, the activation is quantized after all.
-///   conv → observer → prelu   →   conv → prelu
-bool drop_output_observers(ir::Model& model, const PassContext& context);
 
 /// Takes away the observers between a layer and the functions, the sum or the product that one primitive of a
 /// fused program computes with it.

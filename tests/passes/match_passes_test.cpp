@@ -138,22 +138,31 @@ TEST(LeaveFloatIslands, ASumOfConvolutionsDoesNot) {
   EXPECT_TRUE(ir::record_of(model, node_of_kind(model, "aten::add"))->match.has_value());
 }
 
-TEST(LeaveFloatIslands, ALayerWhosePowerGoesToALogarithmStaysFloat) {
+TEST(LeaveFloatOperators, ALayerWhosePowerGoesToALogarithmStaysFloat) {
   const passes::PassContext context = context_of(
       "  y = torch.clamp(self.a.forward(x).abs() ** 2, min=1e-6)\n"
       "  return self.b.forward(torch.log(y.permute(0, 1, 3, 2)))\n");
-  ir::Model model = model_before(context, "leave_float_islands");
-  EXPECT_TRUE(passes::leave_float_islands(model, context));
+  ir::Model model = model_before(context, "leave_float_operators");
+  EXPECT_TRUE(passes::leave_float_operators(model, context));
   EXPECT_EQ(ir::record_of(model, call_node(model, "a"))->reason, ir::Reason::Amplified);
   EXPECT_TRUE(ir::record_of(model, call_node(model, "b"))->match.has_value());
 }
 
-TEST(LeaveFloatIslands, ALayerOfWhichTheExponentialGoesToALogarithmDoesNot) {
+TEST(LeaveFloatOperators, ALayerOfWhichTheExponentialGoesToALogarithmDoesNot) {
   const passes::PassContext context =
       context_of("  return self.b.forward(torch.log(torch.exp(self.a.forward(x)) + 1))\n");
-  ir::Model model = model_before(context, "leave_float_islands");
-  passes::leave_float_islands(model, context);
+  ir::Model model = model_before(context, "leave_float_operators");
+  passes::leave_float_operators(model, context);
   EXPECT_TRUE(ir::record_of(model, call_node(model, "a"))->match.has_value());
+}
+
+TEST(LeaveFloatOperators, AnAverageOfWholeMapsStaysFloat) {
+  const passes::PassContext context =
+      context_of("  y = self.a.forward(x)\n  return self.b.forward(y * torch.mean(y, [2, 3], True))\n");
+  ir::Model model = model_before(context, "leave_float_operators");
+  EXPECT_TRUE(passes::leave_float_operators(model, context));
+  EXPECT_EQ(ir::record_of(model, node_of_kind(model, "aten::mean"))->reason, ir::Reason::WholeAverage);
+  EXPECT_TRUE(ir::record_of(model, node_of_kind(model, "aten::mul"))->match.has_value());
 }
 
 TEST(LeaveFloatIslands, AProductWithANumberAfterABranchThatReturnsFloatStaysFloat) {

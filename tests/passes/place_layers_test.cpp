@@ -5,6 +5,7 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
+#include "ir/value_numbers.h"
 #include "passes/place/passes.h"
 #include "support/before_pass.h"
 #include "support/small_models.h"
@@ -74,25 +75,51 @@ CalibratedModel with_prelu(int64_t size) {
                                 {"prelu", testing::prelu(32)},
                                 {"second", testing::conv2d(32, 16, 1)}},
                                "  y = self.second.forward(self.prelu.forward(self.first.forward(x)))\n");
-  return testing::before_pass(model, torch::randn({2, 4, size, size}), "x86", "drop_output_observers");
+  return testing::before_pass(model, torch::randn({2, 4, size, size}), "x86", "leave_float_activations");
 }
 
-TEST(DropOutputObservers, NothingIsRoundedInFrontOfAnActivationThatIsAsFastInFloat) {
+TEST(LeaveFloatActivations, NothingIsRoundedInFrontOfAnActivationThatIsAsFastInFloat) {
   CalibratedModel result = with_prelu(64);
   ASSERT_NE(output_observer(call_node(result.model, "first")), nullptr);
-  EXPECT_TRUE(passes::drop_output_observers(result.model, result.context));
+  EXPECT_TRUE(passes::leave_float_activations(result.model, result.context));
   EXPECT_EQ(output_observer(call_node(result.model, "first")), nullptr);
   EXPECT_EQ(record(result, "prelu").placement, Placement::Float);
   EXPECT_EQ(record(result, "prelu").reason, Reason::FloatAfterLayer);
 }
 
-TEST(DropOutputObservers, AfterASmallLayerTheActivationIsQuantizedAfterAll) {
+TEST(LeaveFloatActivations, AfterASmallLayerTheActivationIsQuantized) {
   CalibratedModel result = with_prelu(4);
-  EXPECT_TRUE(passes::drop_output_observers(result.model, result.context));
+  EXPECT_FALSE(passes::leave_float_activations(result.model, result.context));
   EXPECT_NE(output_observer(call_node(result.model, "first")), nullptr);
-  EXPECT_EQ(record(result, "prelu").placement, Placement::Int8);
+  EXPECT_TRUE(record(result, "prelu").observed);
   EXPECT_TRUE(record(result, "prelu").decision.quantized);
   EXPECT_TRUE(record(result, "prelu").decision.reason.empty());
+}
+
+TEST(LeaveFloatActivations, TheSizesThatCalibrationSawDecide) {
+  CalibratedModel result = with_prelu(64);
+  const auto number = ir::value_number(call_node(result.model, "first")->output());
+  ASSERT_TRUE(number.has_value());
+  ir::facts_at(result.model.facts, *number).sizes = {
+      {4, {.smallest = {2, 32, 2, 2}, .largest = {2, 32, 2, 2}}}};
+  EXPECT_FALSE(passes::leave_float_activations(result.model, result.context));
+}
+
+TEST(LeaveFloatActivations, OnlyQuantizedOperatorsReadARoundedActivation) {
+  torch::manual_seed(1);
+  const Module model = network({{"first", testing::conv2d(4, 32, 3)},
+                                {"prelu", testing::prelu(32)},
+                                {"second", testing::conv2d(32, 16, 1)}},
+                               "  z = self.prelu.forward(self.first.forward(x))\n"
+                               "  y = self.second.forward(z), torch.erf(z)\n");
+  for (const int64_t size : {4, 64}) {
+    CalibratedModel result =
+        testing::before_pass(model, torch::randn({2, 4, size, size}), "x86", "leave_float_activations");
+    EXPECT_TRUE(passes::leave_float_activations(result.model, result.context));
+    EXPECT_NE(input_observer(call_node(result.model, "second")), nullptr);
+    EXPECT_EQ(testing::node_of_kind(result.model, "aten::erf")->input(0),
+              call_node(result.model, "prelu")->output());
+  }
 }
 
 /// x → one → two.
