@@ -111,12 +111,11 @@ class Applied {
 
   void place_in_int8(const Node* node, NodeRecord& record, const PlannedOperator& planned) {
     const bool is_padding = !planned.kernel.empty();
-    const bool was_left = record.reason == Reason::FloatAfterLayer;
-    if (!is_padding && !was_left && ir::observed_qconfig(model_, node) == nullptr)
+    if (!is_padding && ir::observed_qconfig(model_, node) == nullptr)
       refuse(fmt::format("operator {} cannot be planned as {}: prepare has put no observers around it",
                          named(planned), to_string(planned.placement)),
              "leave it 'float', or give it a QConfig when the model is prepared");
-    if (is_padding || was_left) compute_in_int8(record);
+    if (is_padding) compute_in_int8(record);
     record.placement = planned.placement;
     record.reason = planned.reason;
   }
