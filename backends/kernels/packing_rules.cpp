@@ -34,15 +34,13 @@ struct PackingRule {
   bool (*refuses)(std::string_view prepack, const ir::Weighted& weighted);
   const char* reason;
 };
-constexpr const char* kScalesOfTransposed =
-    "Per Channel Quantization is currently disabled for transposed conv";
+constexpr const char* kScalesOfTransposed = "a transposed convolution has one scale for its whole weight";
 constexpr std::array kRules{
-    PackingRule{"onednn", pads_transposed_output, "ONEDNN only supports zero output_padding"},
+    PackingRule{"onednn", pads_transposed_output, "onednn pads no output of a transposed convolution"},
     PackingRule{"x86", has_scales_of_transposed, kScalesOfTransposed},
     PackingRule{"fbgemm", has_scales_of_transposed, kScalesOfTransposed},
     PackingRule{"onednn", has_scales_of_transposed, kScalesOfTransposed},
-    PackingRule{"onednn", has_zero_points,
-                "ONEDNN only supports symmetric quantization of weight, whose zero point must be 0"},
+    PackingRule{"onednn", has_zero_points, "onednn takes weights with zero point 0 alone"},
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ struct PaddingFold {
 
 /// One operator.
 struct PlannedOperator {
-  std::string node{};   ///< Decision::node
+  std::string node{};   ///< its name in the plan: "layer1.0/torch.add", "layer1.0/torch.add#1"
   std::string layer{};  ///< module path in the user's model
   std::string op{};     ///< "torch.nn.Conv2d"
   Placement placement{Placement::Float};
@@ -45,7 +45,7 @@ struct PlannedOperator {
 
 /// One value that an observer looks at.
 struct PlannedValue {
-  std::string value{};     ///< name in the graph of the prepared model
+  std::string value{};     ///< the operator that returns it, or the name of an argument
   std::string observer{};  ///< the observer's, "activation_post_process_3"
   bool is_rounded{true};
   std::vector<std::string> exact_for{};  ///< operators that read it as it was before it was rounded

@@ -31,12 +31,6 @@ constexpr const char* kMakePlan = "write a plan of this model with --plan-output
   throw Error(ErrorCode::BadConfig, problem, remedy);
 }
 
-std::string named(const PlannedOperator& planned) {
-  return planned.layer.empty()
-             ? fmt::format("'{}' ({})", planned.node, planned.op)
-             : fmt::format("'{}' ({}, layer '{}')", planned.node, planned.op, planned.layer);
-}
-
 void check_origin(const Plan& plan, const Plan& wanted) {
   const auto check = [](std::string_view what, const std::string& got, const std::string& want) {
     if (got != want)
@@ -83,8 +77,9 @@ class Applied {
       const std::string& layer = ir::layer_of(model_, operators_[i]);
       if (planned.op != op || planned.layer != layer)
         refuse(fmt::format(
-            "the plan is of another model: where it has operator {}, the model has a {} of layer '{}'",
-            named(planned), op, layer));
+            "the plan is of another model: where it has '{}' ({} of layer '{}'), the model has {} of "
+            "layer '{}'",
+            planned.node, planned.op, planned.layer, op, layer));
       place(operators_[i], planned);
     }
   }
@@ -92,8 +87,8 @@ class Applied {
   void place(Node* node, const PlannedOperator& planned) {
     NodeRecord& record = ir::record_for(model_, node);
     if (record.placement == Placement::Written && planned.placement != Placement::Written)
-      refuse(fmt::format("operator {} cannot be planned as {}: it writes into memory that others see",
-                         named(planned), to_string(planned.placement)),
+      refuse(fmt::format("operator '{}' cannot be planned as {}: it writes into memory that others see",
+                         planned.node, to_string(planned.placement)),
              "leave it 'written'");
     if (record.placement == planned.placement && record.reason == planned.reason) {
       // As it was before.
@@ -112,8 +107,8 @@ class Applied {
   void place_in_int8(const Node* node, NodeRecord& record, const PlannedOperator& planned) {
     const bool is_padding = !planned.kernel.empty();
     if (!is_padding && ir::observed_qconfig(model_, node) == nullptr)
-      refuse(fmt::format("operator {} cannot be planned as {}: prepare has put no observers around it",
-                         named(planned), to_string(planned.placement)),
+      refuse(fmt::format("operator '{}' cannot be planned as {}: prepare has put no observers around it",
+                         planned.node, to_string(planned.placement)),
              "leave it 'float', or give it a QConfig when the model is prepared");
     if (is_padding) compute_in_int8(record);
     record.placement = planned.placement;
@@ -159,7 +154,7 @@ class Applied {
     const std::size_t first =
         call.module && torchscript::is_recurrent(call.type) ? torchscript::weights_of_first_layer(call) : 0;
     if (count != first)
-      refuse(fmt::format("operator {} cannot keep {} weights float: its first layer has {}", named(planned),
+      refuse(fmt::format("operator '{}' cannot keep {} weights float: its first layer has {}", planned.node,
                          count, first),
              "leave out float_recurrent_weights");
     call.float_recurrent_weights = count;
@@ -175,7 +170,7 @@ class Applied {
                          plan_.values.size(), observers.size()));
     std::vector<std::string> names;
     for (const PlannedOperator& each : plan_.operators) names.push_back(each.node);
-    for (const auto& [node, name] : reader_names(model_, names)) names_.emplace(name, node);
+    for (const auto& [node, name] : node_names(model_, names)) names_.emplace(name, node);
     for (std::size_t i = observers.size(); i-- > 0;) {
       const PlannedValue& planned = plan_.values[i];
       const std::string& name = ir::observer_of(model_, observers[i]).name;
@@ -213,8 +208,8 @@ class Applied {
   void check_inputs(const std::vector<const Node*>& layers) const {
     for (const Node* node : layers) {
       if (is_rounded(model_, context_, node->input(0))) continue;
-      refuse(fmt::format("layer '{}' ('{}') is planned in int8, and its input '{}' is not rounded for it",
-                         ir::layer_of(model_, node), plan_name(node), node->input(0)->debugName()),
+      refuse(fmt::format("layer '{}' is planned in int8, and what it reads, '{}', is not rounded for it",
+                         ir::layer_of(model_, node), node->input(0)->debugName()),
              "plan the value as rounded, or the layer as float");
     }
   }

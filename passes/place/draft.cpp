@@ -46,10 +46,10 @@ Draft::Draft(const ir::Model& model) : model_(model), draft_(model.copy()) {
     pairs_.push_back({.in_model = nodes[i], .in_draft = drafted[i]->wrap()});
 }
 
-PlannedOperator Draft::planned(const Pair& pair) const {
+PlannedOperator Draft::planned(const Pair& pair, std::string name) const {
   const Node* node = pair.in_draft->elem;
   const ir::NodeRecord& before = *ir::record_of(model_, pair.in_model);
-  PlannedOperator planned{.node = plan_name(pair.in_model),
+  PlannedOperator planned{.node = std::move(name),
                           .layer = ir::layer_of(model_, pair.in_model),
                           .op = operator_name(model_, pair.in_model),
                           .placement = before.placement,
@@ -74,9 +74,10 @@ PlannedOperator Draft::planned(const Pair& pair) const {
 
 std::vector<PlannedOperator> Draft::planned_operators() const {
   std::vector<PlannedOperator> operators;
+  std::vector<std::string> names = operator_names(model_);
   for (const Pair& pair : pairs_) {
     if (!ir::is_observer(pair.in_model) && ir::record_of(model_, pair.in_model) != nullptr)
-      operators.push_back(planned(pair));
+      operators.push_back(planned(pair, std::move(names.at(operators.size()))));
   }
   return operators;
 }
@@ -84,7 +85,7 @@ std::vector<PlannedOperator> Draft::planned_operators() const {
 std::vector<PlannedValue> Draft::planned_values(const std::vector<PlannedOperator>& operators) const {
   std::vector<std::string> names;
   for (const PlannedOperator& each : operators) names.push_back(each.node);
-  const auto readers = reader_names(model_, names);
+  const auto nodes = node_names(model_, names);
   std::unordered_map<const Node*, const Node*> in_model;  // by the node of the draft
   std::unordered_set<const Node*> gone;                   // of the model
   for (const Pair& pair : pairs_) {
@@ -106,12 +107,12 @@ std::vector<PlannedValue> Draft::planned_values(const std::vector<PlannedOperato
   for (const Pair& pair : pairs_) {
     if (!ir::is_observer(pair.in_model)) continue;
     const std::unordered_set<const Node*> rounded = rounded_for(pair);
-    PlannedValue value{.value = pair.in_model->input(0)->debugName(),
+    PlannedValue value{.value = value_name(model_, pair.in_model, nodes),
                        .observer = ir::observer_of(model_, pair.in_model).name,
                        .is_rounded = !rounded.empty()};
     for (const Node* reader : readers_after(pair.in_model)) {
       if (value.is_rounded && !rounded.contains(reader) && !gone.contains(reader))
-        value.exact_for.push_back(readers.at(reader));
+        value.exact_for.push_back(nodes.at(reader));
     }
     values.push_back(std::move(value));
   }

@@ -28,7 +28,7 @@ class Draft {
     Drafted in_draft{};
   };
 
-  [[nodiscard]] PlannedOperator planned(const Pair& pair) const;
+  [[nodiscard]] PlannedOperator planned(const Pair& pair, std::string name) const;
   [[nodiscard]] std::vector<PlannedOperator> planned_operators() const;
   [[nodiscard]] std::vector<PlannedValue> planned_values(const std::vector<PlannedOperator>& operators) const;
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ir/analysis.h"
+#include "passes/context/nodes.h"
 
 namespace tsq::passes {
 namespace {
@@ -16,6 +17,10 @@ void collect_nodes(torch::jit::Block* block, std::vector<ir::Node*>& nodes) {
     for (torch::jit::Block* inner : node->blocks()) collect_nodes(inner, nodes);
   }
   nodes.push_back(block->return_node());
+}
+
+std::string numbered(const std::string& name, std::size_t number) {
+  return number == 0 ? name : fmt::format("{}#{}", name, number);
 }
 
 }  // namespace
@@ -47,23 +52,40 @@ std::string operator_name(const ir::Model& model, const ir::Node* node) {
   return targets.empty() ? node->kind().toQualString() : std::string(targets.front().name);
 }
 
-std::string plan_name(const ir::Node* node) {
-  return node->outputs().empty() ? node->kind().toQualString() : node->outputs().front()->debugName();
+std::vector<std::string> operator_names(const ir::Model& model) {
+  std::vector<std::string> names;
+  std::map<std::string, std::size_t> counts;
+  for (const ir::Node* node : planned_operators(model)) {
+    const std::string& layer = ir::layer_of(model, node);
+    std::string name = operator_name(model, node);
+    if (!layer.empty()) name = fmt::format("{}/{}", layer, name);
+    names.push_back(numbered(name, counts[name]++));
+  }
+  return names;
 }
 
-std::unordered_map<const ir::Node*, std::string> reader_names(const ir::Model& model,
-                                                              const std::vector<std::string>& names) {
+std::unordered_map<const ir::Node*, std::string> node_names(const ir::Model& model,
+                                                            const std::vector<std::string>& names) {
   std::unordered_map<const ir::Node*, std::string> found;
   const std::vector<ir::Node*> operators = planned_operators(model);
   for (std::size_t i = 0; i < operators.size() && i < names.size(); ++i)
     found.emplace(operators[i], names[i]);
-  std::map<std::string, std::size_t> of_kind;
+  std::map<std::string, std::size_t> counts;
   for (const ir::Node* node : nodes_and_ends(model)) {
     if (found.contains(node) || ir::is_observer(node)) continue;
     const std::string kind = node->kind().toQualString();
-    found.emplace(node, fmt::format("{}#{}", kind, of_kind[kind]++));
+    found.emplace(node, fmt::format("{}#{}", kind, counts[kind]++));
   }
   return found;
+}
+
+std::string value_name(const ir::Model& model, const ir::Node* observer,
+                       const std::unordered_map<const ir::Node*, std::string>& names) {
+  const ir::Value* value = before_observers(observer->input(0));
+  const ir::Node* maker = value->node();
+  if (maker == model.graph->param_node()) return model.schema.arguments().at(value->offset()).name();
+  if (maker->kind() == c10::prim::Param) maker = maker->owningBlock()->owningNode();
+  return numbered(names.at(maker), value->offset());
 }
 
 std::vector<ir::Node*> readers_after(const ir::Node* observer) {

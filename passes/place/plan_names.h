@@ -6,8 +6,8 @@
 
 #include "ir/model.h"
 
-/// What a plan says something of, in the order in which it does. The names of values change when a model is
-/// saved and loaded; the order of operators does not.
+/// What a plan says something of, in the order in which it does, and how it calls it. The names of values in
+/// a graph change when a model is saved and loaded: those of a plan are made of layers and operators.
 namespace tsq::passes {
 
 /// Every node, and those that end the graph and its blocks. Graph order.
@@ -22,13 +22,17 @@ namespace tsq::passes {
 /// PyTorch's name of an operator, else TorchScript's: "torch.nn.Conv2d".
 [[nodiscard]] std::string operator_name(const ir::Model& model, const ir::Node* node);
 
-/// The name of an operator's first output.
-[[nodiscard]] std::string plan_name(const ir::Node* node);
+/// The names of the planned operators, in their order: "layer1.0/torch.add", "layer1.0/torch.add#1".
+[[nodiscard]] std::vector<std::string> operator_names(const ir::Model& model);
 
-/// The names of nodes that may read a rounded value: `names` are those of the planned operators, in their
-/// order. Others are called after their kind: "prim::Return#0" ends the first block.
-[[nodiscard]] std::unordered_map<const ir::Node*, std::string> reader_names(
+/// The names of all nodes: `names` are those of the planned operators, in their order. Others are called
+/// after their kind: "prim::Return#0" ends the first block.
+[[nodiscard]] std::unordered_map<const ir::Node*, std::string> node_names(
     const ir::Model& model, const std::vector<std::string>& names);
+
+/// The name of what an observer looks at: that of the node that makes it, of an input the argument's.
+[[nodiscard]] std::string value_name(const ir::Model& model, const ir::Node* observer,
+                                     const std::unordered_map<const ir::Node*, std::string>& names);
 
 /// The operators that read what an observer returns, also inside of lists and after other observers.
 [[nodiscard]] std::vector<ir::Node*> readers_after(const ir::Node* observer);

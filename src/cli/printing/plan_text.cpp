@@ -12,13 +12,13 @@ namespace tsq::cli {
 namespace {
 
 std::string operators_text(const Plan& plan) {
-  std::vector<std::vector<std::string>> rows{{"node", "layer", "operator", "placement", "why"}};
+  std::vector<std::vector<std::string>> rows{{"operator", "placement", "why"}};
   for (const PlannedOperator& each : plan.operators) {
     const std::string why =
         each.reason == Reason::LeftOut ? each.detail : std::string(to_string(each.reason));
-    rows.push_back({each.node, each.layer, each.op, std::string(to_string(each.placement)), why});
+    rows.push_back({each.node, std::string(to_string(each.placement)), why});
   }
-  return text_table(rows, {0, 1, 2, 3, 4});
+  return text_table(rows, {0, 1, 2});
 }
 
 std::string rounded_text(const Plan& plan) {
