@@ -15,8 +15,8 @@ const kernels::FloatOutputKernel* float_output_kernel_of(const Target& target, c
 /// where the layer is large enough: whether calibration is to tell by its size.
 bool may_stay_float_after(const Target& target, const ir::Model& model, const ir::Node* layer,
                           const ir::Node* activation);
-/// Whether it takes no longer at the sizes that calibration saw. Both then round once. Null: whether the layer
-/// takes no longer when float operators of any kind read what it returns, not rounded.
+/// Whether it takes no longer at the sizes that calibration saw. Both then round once. Null: whether the
+/// layer takes no longer when float operators of any kind read what it returns, not rounded.
 bool stays_float_after(const Target& target, const ir::Model& model, const ir::Node* layer,
                        const ir::Node* activation);
 

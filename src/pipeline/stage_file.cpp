@@ -84,7 +84,7 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
       {"target", to_string(stage.options.target)},
       {"processor_faults", processor_faults_of(stage).to_json()},
       {"qconfig_mapping", is_result ? mapping_of_result(stage) : stage.mapping.to_dict()}};
-  if (!stage.kept_float.empty()) metadata["kept_float"] = stage.kept_float;
+  if (!is_result && !stage.kept_float.empty()) metadata["kept_float"] = stage.kept_float;
   return metadata;
 }
 

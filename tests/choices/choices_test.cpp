@@ -345,6 +345,8 @@ void expect_operator_as_listed(const ir::Model& model, const std::string& engine
 
 TEST(Choices, OperatorsThatRunThemselvesAreWhatLoweringLeaves) {
   for (const std::string_view name : kernels::same_operators()) {
+    // A method that Tensor has not: no operator of a graph has this name.
+    if (name == "hardsigmoid_") continue;
     for (const std::string& quantized : {std::string(testing::kQuantized), kNumber}) {
       const ir::Model model = call_of(std::string(name), quantized);
       for (const std::string_view engine : known_engines())

@@ -162,8 +162,8 @@ struct Steps {
   }
 };
 
-/// tsq::quantize makes what the steps make; where its trial leaves layers float, with the mapping that it
-/// names. Where nothing is quantized and the steps' file would be larger, it is the user's model.
+/// tsq::quantize makes what the steps make; where its trial leaves layers float, with the plan that it made.
+/// Where nothing is quantized and the steps' file would be larger, it is the user's model.
 void check_quantize(const Steps& steps, const tsq::QConfigMapping& mapping, const json& job,
                     const std::string& expected) {
   tsq::QuantizeOptions options;
@@ -185,11 +185,12 @@ void check_quantize(const Steps& steps, const tsq::QConfigMapping& mapping, cons
       if (error.code() != tsq::ErrorCode::Unsupported || force) throw;
       return;  // it cannot run, and the caller must choose
     }
+    tsq::ConvertOptions with_plan = convert_options(job);
+    with_plan.plan = made->reference.plan();
     const std::string wanted =
         made->left_float.empty()
             ? expected
-            : bytes_of(
-                  tsq::convert(steps.prepared(made->mapping), steps.backend, convert_options(job)).module());
+            : bytes_of(tsq::convert(steps.prepared(mapping), steps.backend, with_plan).module());
     const std::string found = bytes_of(made->module());
     const bool is_as_it_was = made->is_float_model && found == bytes_of(steps.model);
     if (found != wanted && !is_as_it_was)
