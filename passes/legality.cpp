@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "ir/analysis.h"
+#include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
@@ -19,9 +20,8 @@ using ir::Placement;
 
 bool is_observer(const Model& /*model*/, const Node* node) { return ir::is_observer(node); }
 
-bool is_in_int8(const Model& model, const Node* node) {
-  const Placement placement = ir::placement_of(model, node);
-  return placement == Placement::Int8 || placement == Placement::Int8FloatOut;
+bool is_placed_in_int8(const Model& model, const Node* node) {
+  return is_in_int8(ir::placement_of(model, node));
 }
 
 /// It was observed, and place has not decided about it.
@@ -57,7 +57,7 @@ struct Row {
 constexpr std::array kRows{
     Row{"an operator with a match", has_match, Room::Match, Room::Place},
     Row{"an observer", is_observer, Room::Observe, Room::Numerics},
-    Row{"an operator that is placed in int8", is_in_int8, Room::Place, Room::Pack},
+    Row{"an operator that is placed in int8", is_placed_in_int8, Room::Place, Room::Pack},
     Row{"an observed operator that is not placed", is_undecided, Room::Observe, Room::Ranges},
     Row{"a layer with a rounded weight", is_reference, Room::Train, Room::Pack},
     Row{"a fused program", runs_program, Room::Lower, Room::Pack},

@@ -4,7 +4,6 @@
 //   w' = to(w, float32), b' = to(b, float32)
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,9 +23,8 @@ namespace {
 
 /// Whether a node is F.linear, F.conv* or F.conv_transpose* in int8.
 bool is_int8_function(const Model& model, const Node* node) {
-  constexpr std::array kInt8{ir::Placement::Int8, ir::Placement::Int8FloatOut};
-  const bool is_int8 = std::ranges::find(kInt8, ir::placement_of(model, node)) != kInt8.end();
-  return is_int8 && is_functional_layer(model, node) && node->inputs().size() >= 2;
+  return is_in_int8(ir::placement_of(model, node)) && is_functional_layer(model, node) &&
+         node->inputs().size() >= 2;
 }
 
 /// What the rounded weight of such a function is made of; null where it is not rounded.

@@ -42,10 +42,6 @@ void check_origin(const Plan& plan, const Plan& wanted) {
   check("recipe", plan.recipe, wanted.recipe);
 }
 
-bool is_in_int8(Placement placement) {
-  return placement == Placement::Int8 || placement == Placement::Int8FloatOut;
-}
-
 /// Prepare's mapping, or the table, says what it is, and no sentence of a plan's.
 bool follows_from_table(Reason reason) {
   return reason == Reason::None || reason == Reason::Table || reason == Reason::Mapping;
@@ -141,10 +137,7 @@ class Applied {
     ir::ModuleCall& call = ir::call_of(model_, node);
     if (ir::Weighted* weighted = ir::weighted_of(call)) {
       weighted->fold = planned.fold;
-      if (planned.placement == Placement::Float) {
-        weighted->seen.input_products.reset();
-        weighted->seen.input = {};
-      }
+      if (planned.placement == Placement::Float) forget_input(*weighted);
     }
     if (planned.float_recurrent_weights > 0) keep_recurrent_weights(node, call, planned);
   }
@@ -168,9 +161,7 @@ class Applied {
     if (plan_.values.size() != observers.size())
       refuse(fmt::format("the plan is of another model: it has {} observed values, and the model {}",
                          plan_.values.size(), observers.size()));
-    std::vector<std::string> names;
-    for (const PlannedOperator& each : plan_.operators) names.push_back(each.node);
-    for (const auto& [node, name] : node_names(model_, names)) names_.emplace(name, node);
+    for (const auto& [node, name] : node_names(model_, plan_.operators)) names_.emplace(name, node);
     for (std::size_t i = observers.size(); i-- > 0;) {
       const PlannedValue& planned = plan_.values[i];
       const std::string& name = ir::observer_of(model_, observers[i]).name;

@@ -83,9 +83,7 @@ std::vector<PlannedOperator> Draft::planned_operators() const {
 }
 
 std::vector<PlannedValue> Draft::planned_values(const std::vector<PlannedOperator>& operators) const {
-  std::vector<std::string> names;
-  for (const PlannedOperator& each : operators) names.push_back(each.node);
-  const auto nodes = node_names(model_, names);
+  const auto nodes = node_names(model_, operators);
   std::unordered_map<const Node*, const Node*> in_model;  // by the node of the draft
   std::unordered_set<const Node*> gone;                   // of the model
   for (const Pair& pair : pairs_) {

@@ -30,11 +30,14 @@ bool hands_on(const ir::Node* node) {
 
 }  // namespace
 
-void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, std::string_view detail) {
-  layer->replaceInput(0, exact_input(model, layer));
-  ir::Weighted& weighted = *ir::weighted_of(ir::call_of(model, layer));
+void forget_input(ir::Weighted& weighted) {
   weighted.seen.input_products.reset();
   weighted.seen.input = {};
+}
+
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, std::string_view detail) {
+  layer->replaceInput(0, exact_input(model, layer));
+  forget_input(*ir::weighted_of(ir::call_of(model, layer)));
   ir::leave_float(model, layer, ir::Placement::Float, reason, detail);
 }
 

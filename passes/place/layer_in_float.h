@@ -10,6 +10,9 @@ namespace tsq::passes {
 /// rounded for it alone not rounded; what it returns is rounded as before.
 void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, std::string_view detail = {});
 
+/// A layer in float needs nothing of what was seen of its input.
+void forget_input(ir::Weighted& weighted);
+
 /// An operator is computed in int8 after all, and its entry of the report says so.
 void compute_in_int8(ir::NodeRecord& record);
 

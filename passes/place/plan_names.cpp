@@ -65,11 +65,11 @@ std::vector<std::string> operator_names(const ir::Model& model) {
 }
 
 std::unordered_map<const ir::Node*, std::string> node_names(const ir::Model& model,
-                                                            const std::vector<std::string>& names) {
+                                                            const std::vector<PlannedOperator>& operators) {
   std::unordered_map<const ir::Node*, std::string> found;
-  const std::vector<ir::Node*> operators = planned_operators(model);
-  for (std::size_t i = 0; i < operators.size() && i < names.size(); ++i)
-    found.emplace(operators[i], names[i]);
+  const std::vector<ir::Node*> nodes = planned_operators(model);
+  for (std::size_t i = 0; i < nodes.size() && i < operators.size(); ++i)
+    found.emplace(nodes[i], operators[i].node);
   std::map<std::string, std::size_t> counts;
   for (const ir::Node* node : nodes_and_ends(model)) {
     if (found.contains(node) || ir::is_observer(node)) continue;

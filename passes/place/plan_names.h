@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tsq/plan.h>
+
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,10 +27,10 @@ namespace tsq::passes {
 /// The names of the planned operators, in their order: "layer1.0/torch.add", "layer1.0/torch.add#1".
 [[nodiscard]] std::vector<std::string> operator_names(const ir::Model& model);
 
-/// The names of all nodes: `names` are those of the planned operators, in their order. Others are called
-/// after their kind: "prim::Return#0" ends the first block.
+/// The names of all nodes: those of the planned operators, which `operators` has in their order, and of
+/// others their kind: "prim::Return#0" ends the first block.
 [[nodiscard]] std::unordered_map<const ir::Node*, std::string> node_names(
-    const ir::Model& model, const std::vector<std::string>& names);
+    const ir::Model& model, const std::vector<PlannedOperator>& operators);
 
 /// The name of what an observer looks at: that of the node that makes it, of an input the argument's.
 [[nodiscard]] std::string value_name(const ir::Model& model, const ir::Node* observer,

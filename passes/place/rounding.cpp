@@ -93,9 +93,8 @@ ir::Weighted* int8_layer(Model& model, const PassContext& context, const Node* n
 }
 
 const ir::Weighted* int8_layer(const Model& model, const PassContext& context, const Node* node) {
-  const ir::Placement placement = ir::placement_of(model, node);
-  const bool is_int8 = placement == ir::Placement::Int8 || placement == ir::Placement::Int8FloatOut;
-  const ir::Weighted* weighted = is_int8 ? weighted_at(model, node) : nullptr;
+  const ir::Weighted* weighted =
+      is_in_int8(ir::placement_of(model, node)) ? weighted_at(model, node) : nullptr;
   return weighted != nullptr && !has_registered_reference(model, context, node) ? weighted : nullptr;
 }
 

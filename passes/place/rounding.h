@@ -21,6 +21,11 @@ using operators::is_static_rounding;
 /// What a static rounding returns, before it was rounded; the value itself for others.
 [[nodiscard]] ir::Value* exact(const ir::Model& model, ir::Value* value);
 
+/// Whether operators with a placement compute in an int8 kernel, whatever it returns.
+[[nodiscard]] constexpr bool is_in_int8(ir::Placement placement) {
+  return placement == ir::Placement::Int8 || placement == ir::Placement::Int8FloatOut;
+}
+
 /// The parameters of a convolution or linear layer that is placed in int8; null for other nodes, and where a
 /// reference module of the user's takes the layer's place.
 [[nodiscard]] ir::Weighted* int8_layer(ir::Model& model, const PassContext& context, const ir::Node* node);

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "base/entries.h"
+
 namespace tsq {
 namespace {
 
@@ -53,8 +55,8 @@ constexpr std::array kReasons{
 
 template <typename Names, typename Key>
 std::string_view name_in(const Names& names, Key key) {
-  const auto found = std::ranges::find(names, key, [](const auto& each) { return each.first; });
-  return found == names.end() ? std::string_view() : found->second;
+  const auto* found = find_entry(names, key);
+  return found == nullptr ? std::string_view() : found->second;
 }
 
 template <typename Names>
