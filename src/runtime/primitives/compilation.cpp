@@ -5,6 +5,7 @@
 
 #include "runtime/kernels/parallel.h"
 #include "runtime/primitives/layouts.h"
+#include "runtime/program/channels_last.h"
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/shapes.h"

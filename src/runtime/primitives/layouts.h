@@ -7,10 +7,6 @@
 /// What is known of the memory of values before anything is built.
 namespace tsq::runtime {
 
-/// Values whose channels lie last in memory: those that convolutions, pools and resizes read or write, and
-/// what is elementwise between them.
-std::vector<bool> channels_last_values(const Program& program, const std::vector<Shape>& shapes);
-
 /// int8 values that are kept signed: right operands of products of activations.
 std::vector<bool> signed_values(const Program& program);
 
