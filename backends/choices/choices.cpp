@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "backends/kernels/kernel_arguments.h"
+#include "backends/kernels/machine_profile.h"
+#include "backends/kernels/node_work.h"
 #include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "torchscript/modules/recurrent.h"
@@ -23,6 +25,22 @@ const Node* operator_after(const Node* op) {
   const Node* reader = ir::only_reader(op);
   const bool is_beside = reader != nullptr && reader->owningBlock() == op->owningBlock();
   return is_beside && reader->outputs().size() == 1 ? reader : nullptr;
+}
+
+/// LibTorch's operator that a float operator or layer runs as.
+std::string float_kernel(const Model& model, const Node* op) {
+  if (!ir::is_module_call(op)) return op->kind().toQualString();
+  const std::string_view type = ir::root_of(ir::call_of(model, op)).type.name;
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLayers{{
+      {"torch.nn.Linear", "aten::linear"},
+      {"torch.nn.Conv1d", "aten::conv1d"},
+      {"torch.nn.Conv2d", "aten::conv2d"},
+      {"torch.nn.Conv3d", "aten::conv3d"},
+      {"torch.nn.ConvTranspose1d", "aten::conv_transpose1d"},
+      {"torch.nn.ConvTranspose2d", "aten::conv_transpose2d"},
+  }};
+  const auto found = std::ranges::find(kLayers, type, &std::pair<std::string_view, std::string_view>::first);
+  return std::string(found == kLayers.end() ? type : found->second);
 }
 
 /// Gathers the choices of one operator.
@@ -126,6 +144,21 @@ constexpr std::array kFormsOfRows{
 
 std::vector<Choice> engine_choices(const Target& target, const Model& model, const Node* op) {
   return Listing(target, model, op).run();
+}
+
+void add_times(const Target& target, const Model& model, const Node* op, std::vector<Choice>& found) {
+  const auto work = work_of_node(model, op);
+  if (!work) return;
+  const std::shared_ptr<const MachineProfile> profile = profile_of(target);
+  for (Choice& choice : found) {
+    if (choice.placement == Placement::Reference || choice.kernel == kProgramOperator) continue;
+    const bool is_float = choice.placement == Placement::Float;
+    const std::string kernel_name = is_float ? float_kernel(model, op) : choice.kernel;
+    const std::string_view name = std::string_view(kernel_name).substr(0, kernel_name.find('.'));
+    const bool is_of_engine = !is_float && !choice.kernel.starts_with("onednn::");
+    const Kernel kernel{.name = name, .engine = is_of_engine ? std::string_view(target.engine) : ""};
+    choice.nanoseconds = nanoseconds(*profile, kernel, *work);
+  }
 }
 
 Catalogue::Catalogue(const Target& target, const Model& model, std::span<const LoweringRow> registered)

@@ -2,6 +2,7 @@
 
 #include <tsq/recipe_options.h>
 
+#include <memory>
 #include <string>
 
 #include "backends/kernels/processor_faults.h"
@@ -14,7 +15,8 @@ struct Target {
   std::string engine{"x86"};  ///< "x86", "fbgemm", "onednn", "qnnpack" or "none"
   TargetCpu cpu{TargetCpu::Native};
   LoweringTarget runtime{LoweringTarget::Stock};
-  ProcessorFaults faults{};  ///< kernels that are wrong on `cpu`
+  ProcessorFaults faults{};                         ///< kernels that are wrong on `cpu`
+  std::shared_ptr<const MachineProfile> machine{};  ///< none: that of processors like `cpu`
 };
 
 /// Whether the processor multiplies and adds bytes in 32 bits (AVX-512 VNNI).

@@ -38,7 +38,7 @@ const char* prepack_name(const Convolution& convolution) {
 }
 
 Operator int8_kernel(const Convolution& convolution) {
-  return convolution.dims == 1 ? Operator("quantized::conv1d") : Operator("quantized::conv2d", "new");
+  return convolution.dims == 1 ? Operator("quantized::conv1d") : Operator("quantized::conv2d.new");
 }
 
 at::IValue packed(const Convolution& convolution, const at::Tensor& weight) {
@@ -96,7 +96,7 @@ at::Tensor sums_of_equal_codes(const Convolution& convolution, int64_t input_cod
                          static_cast<double>(power(convolution.kernel, convolution.dims)) *
                          static_cast<double>(convolution.channels_in / convolution.groups);
   const at::Tensor result =
-      int8_kernel(convolution).tensor({x, packed(convolution, weight), largest / 200, int64_t{0}});
+      int8_kernel(convolution)({x, packed(convolution, weight), largest / 200, int64_t{0}}).toTensor();
   return result.dequantize();
 }
 
@@ -222,7 +222,7 @@ Call dynamic_lstm(const Recurrent& lstm) {
                                           /*batch_first*/ true,
                                           static_cast<int64_t>(at::kChar),
                                           /*use_dynamic*/ true};
-  return [arguments, kernel = Operator("aten::quantized_lstm", "input")] { kernel(arguments); };
+  return [arguments, kernel = Operator("aten::quantized_lstm.input")] { kernel(arguments); };
 }
 
 }  // namespace tsq::benchmarks

@@ -2,15 +2,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "benchmarks/kernels/operators.h"
+#include "tuning/kernel_call.h"
+#include "tuning/random_tensors.h"
 
 /// Layers of networks as calls of LibTorch's kernels. int8 weights are packed for the engine that is set; the
 /// call has to be made with the same one.
 namespace tsq::benchmarks {
+
+using tuning::kScale;
+using tuning::kZeroPoint;
+using tuning::Operator;
+using tuning::quantize;
+using tuning::quantize_weight;
+using tuning::random_codes;
+using tuning::random_float;
+
+/// Work to be timed, with all that it needs made before.
+using Call = std::function<void()>;
 
 /// Of images (two dimensions) or signals (one), all of whose dimensions have the same numbers; batch 1.
 struct Convolution {

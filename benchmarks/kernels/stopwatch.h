@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "benchmarks/kernels/operators.h"
+#include "benchmarks/kernels/layers.h"
 
 namespace tsq::benchmarks {
 

@@ -104,6 +104,7 @@ struct PrepareOptions {
   Recipe recipe{Recipe::Best};  ///< Fx is prepare_fx, Best adds passes of tsq's own
   TargetCpu target_cpu{TargetCpu::Native};
   LoweringTarget target{LoweringTarget::Stock};
+  std::shared_ptr<const MachineProfile> machine{};
   std::optional<double> smooth_quant{};
   std::optional<double> cross_layer_margin{};
   WeightRounding weight_rounding{WeightRounding::Learned};

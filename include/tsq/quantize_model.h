@@ -69,6 +69,7 @@ struct QuantizeOptions {
   Recipe recipe{Recipe::Best};
   TargetCpu target_cpu{TargetCpu::Native};
   LoweringTarget target{LoweringTarget::Stock};
+  std::shared_ptr<const MachineProfile> machine{};
   std::optional<double> smooth_quant{};
   std::optional<double> cross_layer_margin{};
   WeightRounding weight_rounding{WeightRounding::Learned};
@@ -129,6 +130,7 @@ enum class RemarkKind {
   MostlyFloatPays,   ///< the share `figure` of the work is quantized, the rest would be slower or larger
   SearchEnded,       ///< the search for layers that do not pay ended before it had looked at each
   FloatWithoutVnni,  ///< `figure` layers of fused programs compute in float on processors without VNNI
+  EstimatedTimes,    ///< the profile `text` of the processor was derived from another one's, not measured
   FewSamples,  ///< samples held back are only `figure`: one of as many further ones may exceed their ranges
 };
 

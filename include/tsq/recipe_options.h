@@ -1,8 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 namespace tsq {
+
+struct MachineProfile;
 
 /// The passes that quantize a model, besides tables and mapping. `Fx` does what PyTorch's FX does. `Best`,
 /// the default here and in the command, adds passes of tsq's own that keep the model's accuracy without help
@@ -13,7 +16,8 @@ enum class Recipe { Fx, Best };
 enum class TargetCpu {
   Native,       ///< this machine
   Vnni,         ///< multiplies and adds bytes in 32 bits (AVX-512 VNNI)
-  WithoutVnni,  ///< adds pairs of products in 16 bits, which saturate
+  WithoutVnni,  ///< adds pairs of products in 16 bits, which saturate (AVX2)
+  Amx,          ///< has VNNI, and multiplies tiles of bytes
 };
 
 /// What runs the quantized model.
@@ -42,6 +46,9 @@ struct RecipeOptions {
   TargetCpu target_cpu{TargetCpu::Native};
   /// What is placed in float or in int8 depends on it.
   LoweringTarget target{LoweringTarget::Stock};
+  /// What kernels take on the machine (tsq/machine_profile.h). None: the profile of processors like
+  /// `target_cpu`.
+  std::shared_ptr<const MachineProfile> machine{};
   /// The migration strength α of SmoothQuant, 0 to 1: how much of the activations' outliers goes into the
   /// weights of linear layers after a LayerNorm. None: 0.5 in recipe `best`, no smoothing in `fx`. Source:
   /// Xiao et al., "SmoothQuant" (2023), equation 4.

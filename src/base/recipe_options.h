@@ -10,6 +10,7 @@ RecipeOptions recipe_options(const Options& options) {
   return {.recipe = options.recipe,
           .target_cpu = options.target_cpu,
           .target = options.target,
+          .machine = options.machine,
           .smooth_quant = options.smooth_quant,
           .cross_layer_margin = options.cross_layer_margin,
           .weight_rounding = options.weight_rounding,
@@ -23,6 +24,7 @@ Options with_recipe(Options options, const RecipeOptions& recipe) {
   options.recipe = recipe.recipe;
   options.target_cpu = recipe.target_cpu;
   options.target = recipe.target;
+  options.machine = recipe.machine;
   options.smooth_quant = recipe.smooth_quant;
   options.cross_layer_margin = recipe.cross_layer_margin;
   options.weight_rounding = recipe.weight_rounding;

@@ -34,7 +34,7 @@ void print_of_models_to_standard_error() {
 void add_commands(CLI::App& app, Session& session) {
   for (const auto add : {add_quantize, add_prepare, add_calibrate, add_convert, add_lower, add_explain,
                          add_sensitivity, add_inspect, add_compare, add_bench, add_run, add_verify,
-                         add_report, add_backend_config, add_qconfig})
+                         add_report, add_tune, add_backend_config, add_qconfig})
     add(app, session);
 }
 

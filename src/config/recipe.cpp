@@ -13,7 +13,7 @@ namespace tsq {
 namespace {
 
 /// In the order of TargetCpu.
-constexpr std::array<std::string_view, 3> kTargetCpuNames{"native", "vnni", "without-vnni"};
+constexpr std::array<std::string_view, 4> kTargetCpuNames{"native", "vnni", "without-vnni", "amx"};
 
 /// The value whose to_string is `name`. Other names throw: "there is no WHAT 'NAME'".
 template <typename Value>
@@ -66,8 +66,12 @@ Recipe recipe_from_name(std::string_view name) {
 std::string_view to_string(TargetCpu cpu) { return kTargetCpuNames[static_cast<std::size_t>(cpu)]; }
 
 TargetCpu target_cpu_from_name(std::string_view name) {
-  return value_of_name("target CPU", name, {TargetCpu::Native, TargetCpu::Vnni, TargetCpu::WithoutVnni},
-                       "use 'native', 'vnni' or 'without-vnni'");
+  // As the profiles of processors are called.
+  if (name == "avx2") return TargetCpu::WithoutVnni;
+  if (name == "avx512-vnni") return TargetCpu::Vnni;
+  return value_of_name("target CPU", name,
+                       {TargetCpu::Native, TargetCpu::Vnni, TargetCpu::WithoutVnni, TargetCpu::Amx},
+                       "use 'native', 'vnni', 'without-vnni', 'amx', 'avx2' or 'avx512-vnni'");
 }
 
 std::string_view to_string(LoweringTarget target) {

@@ -233,10 +233,11 @@ Plan drafted_plan(const ir::Model& model, const PassContext& context, std::vecto
 }
 
 Module fused_module(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
-  Stage stage{.float_model = model,
-              .backend = backend,
-              .options = {.recipe = Recipe::Fx},
-              .preserved_attributes = custom.preserved_attributes()};
+  Stage stage;
+  stage.float_model = model;
+  stage.backend = backend;
+  stage.preserved_attributes = custom.preserved_attributes();
+  stage.options.recipe = Recipe::Fx;
   stage.model.is_quantized = true;  // it is fused whatever a mapping would say
   run(Step::Fuse, stage.model, context_of(stage));
   return module_of(stage, torchscript::Layout::OfUser);
@@ -312,6 +313,7 @@ Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
   Stage stage = reference;
   stage.model = reference.model.copy();
   if (options.target) stage.options.target = *options.target;
+  if (options.machine) stage.options.machine = options.machine;
   if (stage.options.target == LoweringTarget::Fused) io::load_runtime();
   PassContext context = context_of(stage);
   context.lowering = options;

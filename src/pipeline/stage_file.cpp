@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 #include <tsq/error.h>
+#include <tsq/machine_profile.h>
 #include <tsq/parse_json.h>
 #include <tsq/train.h>
 
@@ -97,6 +98,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
                {"weight_rounding", to_string(stage.options.weight_rounding)},
                {"effort", to_string(stage.options.effort)},
                {"preserved_attributes", stage.preserved_attributes}});
+  if (stage.options.machine) json["machine"] = stage.options.machine->to_dict();
   if (stage.options.python_source) json["python_source"] = true;
   if (stage.trains) json["training"] = true;
   if (stage.options.cross_layer_margin) json["cross_layer_margin"] = *stage.options.cross_layer_margin;
@@ -290,6 +292,12 @@ std::optional<double> number_in(const nlohmann::json& json, const char* key) {
   return json.contains(key) ? std::optional(json.at(key).get<double>()) : std::nullopt;
 }
 
+/// The profile that was named when the model was prepared.
+std::shared_ptr<const MachineProfile> machine_in(const nlohmann::json& json) {
+  if (!json.contains("machine")) return nullptr;
+  return std::make_shared<const MachineProfile>(MachineProfile::from_dict(json.at("machine")));
+}
+
 /// The stage that a configuration makes of a float model.
 std::shared_ptr<Stage> prepare_again(const Module& float_model, const nlohmann::json& json) {
   const at::NoGradGuard no_grad;
@@ -302,6 +310,7 @@ std::shared_ptr<Stage> prepare_again(const Module& float_model, const nlohmann::
        .options = {.recipe = recipe_from_name(json.value("recipe", "fx")),
                    .target_cpu = target_cpu_from_name(json.value("target_cpu", "native")),
                    .target = lowering_target_from_name(json.value("target", "stock")),
+                   .machine = machine_in(json),
                    .smooth_quant = number_in(json, "smooth_quant"),
                    .cross_layer_margin = number_in(json, "cross_layer_margin"),
                    .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest")),

@@ -54,6 +54,8 @@ std::string problem_of(const Remark& remark) {
       return fmt::format(
           "{:.0f} layer{} would compute in float on a processor without VNNI, whose int8 sums could saturate",
           remark.figure, remark.figure == 1 ? "" : "s");
+    case RemarkKind::EstimatedTimes:
+      return fmt::format("the times of kernels in profile '{}' are estimated", remark.text);
     case RemarkKind::FewSamples:
       break;
   }

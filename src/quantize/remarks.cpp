@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/kernels/machine_profile.h"
 #include "base/binomial.h"
 #include "base/wilson.h"
 #include "io/archive.h"
@@ -172,7 +173,8 @@ std::size_t unbounded_layers(const Report& report) {
 }
 
 /// What is as it should be, and still worth knowing.
-std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums) {
+std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums,
+                             const QuantizeOptions& options) {
   constexpr std::size_t kTellRanges = 19;  // one more exceeds the ranges of n in one of n + 1 cases
   std::vector<Remark> notes;
   if (left_float_for_speed_or_size(quantized)) {
@@ -192,6 +194,11 @@ std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, c
     notes.push_back({.kind = RemarkKind::FloatWithoutVnni,
                      .figure = static_cast<double>(layers),
                      .remedy = "--target-cpu without-vnni (target_cpu) chooses weights for it"});
+  const auto machine = kernels::profile_of({.cpu = options.target_cpu, .machine = options.machine});
+  if (machine->is_estimated)
+    notes.push_back({.kind = RemarkKind::EstimatedTimes,
+                     .text = machine->name,
+                     .remedy = "'tsq tune' measures them on such a machine, for --machine (machine)"});
   if (quantized.goal && quantized.unseen && quantized.unseen->samples < kTellRanges)
     notes.push_back(
         {.kind = RemarkKind::FewSamples, .figure = static_cast<double>(quantized.unseen->samples)});
@@ -203,7 +210,7 @@ std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, c
 void add_remarks(Quantized& quantized, uint64_t float_bytes, const QuantizeOptions& options) {
   const Totals sums = totals(quantized.report());
   quantized.warnings = warnings_of(quantized, float_bytes, sums, options);
-  quantized.notes = notes_of(quantized, float_bytes, sums);
+  quantized.notes = notes_of(quantized, float_bytes, sums, options);
 }
 
 }  // namespace tsq::detail

@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/backends.h>
+#include <tsq/quantize.h>
+#include <tsq/recipe.h>
 
 #include <algorithm>
 #include <array>
@@ -211,6 +214,27 @@ TEST(Choices, DynamicKernelsAreWhatLoweringMakes) {
         expect_as_listed(model, std::string(engine), "y", row.kernel, passes::lower_dynamic);
     }
   }
+}
+
+// Times.
+
+TEST(Choices, KernelsOfACalibratedLayerHaveTimes) {
+  torch::jit::Module network = testing::user_module("Network");
+  network.register_module("layer", testing::conv2d(8, 16, 3));
+  network.define("def forward(self, x):\n  return self.layer.forward(x)\n");
+  network.eval();
+  Prepared prepared = prepare(network, best_qconfig_mapping("x86"), backend_config("x86"));
+  calibrate(prepared, std::vector<Sample>{{torch::randn({1, 8, 12, 12})}});
+  const testing::CalibratedModel calibrated = testing::calibrated_model(prepared);
+  const ir::Node* layer = testing::call_node(calibrated.model, "layer");
+  const kernels::Target target{.engine = "x86", .cpu = TargetCpu::Vnni};
+  std::vector<Choice> choices = kernels::engine_choices(target, calibrated.model, layer);
+  EXPECT_FALSE(choices.front().nanoseconds);
+  kernels::add_times(target, calibrated.model, layer, choices);
+  EXPECT_GT(choices.front().nanoseconds.value_or(0), 0) << "in float";
+  const Choice* int8 = find(choices, "quantized::conv2d.new");
+  ASSERT_NE(int8, nullptr);
+  EXPECT_GT(int8->nanoseconds.value_or(0), 0) << "in int8";
 }
 
 // Operators.

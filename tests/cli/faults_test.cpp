@@ -430,6 +430,18 @@ TEST_F(Faults, JsonThatIsNoJson) {
   expect_bad_json("--backend-config", "", {"bad.json", "not JSON"});
 }
 
+TEST_F(Faults, AProfileOfAMachineThatIsNone) {
+  expect_bad_json("--machine", "{", {"bad.json", "not JSON"});
+  expect_bad_json("--machine", R"({"": null})", {"bad.json", "no profile of a machine", "tsq tune"});
+  expect_bad_json("--machine", R"({"format": "tsq machine profile", "version": 9})",
+                  {"bad.json", "version 9", "later"});
+  expect_bad_input(with({"--machine", path("none.json")}), {"none.json", "does not exist"});
+}
+
+TEST_F(Faults, AModelIsTunedWithData) {
+  expect_bad_usage({"tune", "model.pt", "--output", path("machine.json")}, {"--data"});
+}
+
 TEST_F(Faults, MissingJson) {
   expect_bad_input(with({"--qconfig", path("none.json")}), {"none.json", "does not exist"});
 }

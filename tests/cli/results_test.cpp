@@ -219,6 +219,23 @@ TEST_F(Results, TextSummaryTellsWhatMaySaturate) {
   EXPECT_THAT(tsq(arguments).out, Not(HasSubstr("saturation")));
 }
 
+TEST_F(Results, TimesThatNobodyMeasuredAreSaidToBeEstimated) {
+  std::vector<std::string> arguments = quantize_arguments();
+  arguments.insert(arguments.end(), {"--no-check", "--target-cpu", "amx"});
+  EXPECT_THAT(tsq(arguments).out, ::testing::AllOf(HasSubstr("'amx' are estimated"), HasSubstr("tsq tune")));
+  arguments.back() = "avx512-vnni";
+  EXPECT_THAT(tsq(arguments).out, Not(HasSubstr("estimated")));
+}
+
+TEST_F(Results, AProfileThatWasMeasuredIsRead) {
+  const json tuned = answer({"tune", "--effort", "0", "--engines", "x86", "--measured-threads", "1",
+                             "--output", path("machine.json")});
+  EXPECT_GT(tuned["kinds"], 100);
+  std::vector<std::string> arguments = quantize_arguments();
+  arguments.insert(arguments.end(), {"--no-check", "--machine", path("machine.json")});
+  EXPECT_EQ(tsq(arguments).exit_code, 0);
+}
+
 TEST_F(Results, OwnMappingDecidesWhatIsQuantized) {
   write_file(path("none.json"), R"({"": null})");
   std::vector<std::string> arguments = quantize_arguments();

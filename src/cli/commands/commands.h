@@ -18,6 +18,7 @@ void add_bench(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_verify(CLI::App& app, Session& session);
 void add_report(CLI::App& app, Session& session);
+void add_tune(CLI::App& app, Session& session);
 void add_backend_config(CLI::App& app, Session& session);
 void add_qconfig(CLI::App& app, Session& session);
 

@@ -4,6 +4,7 @@
 #include <tsq/backends.h>
 #include <tsq/error.h>
 #include <tsq/files.h>
+#include <tsq/machine_profile.h>
 #include <tsq/quantize_model.h>
 #include <tsq/recipe.h>
 #include <tsq/runtime_library.h>
@@ -129,7 +130,7 @@ Config read_if_given(const std::string& path) {
 }  // namespace
 
 std::vector<std::string> ConfigurationOptions::files() const {
-  return {backend_config, qconfig, equalization, prepare_custom};
+  return {backend_config, qconfig, equalization, prepare_custom, machine};
 }
 
 void add_backend_options(const Command& command, ConfigurationOptions& options) {
@@ -179,9 +180,10 @@ void add_configuration_options(const Command& command, ConfigurationOptions& opt
         "(default: best)",
         "fx|best", one_of({"fx", "best"})},
        {"--target-cpu", into(options.target_cpu),
-        "The processor that the model will run on: this one, or one with or without VNNI\n"
-        "(default: native)",
-        "native|vnni|without-vnni", one_of({"native", "vnni", "without-vnni"})},
+        "The processor that the model will run on: this one, or one with or without VNNI, or with\n"
+        "AMX; avx512-vnni is another word for vnni, avx2 for without-vnni (default: native)",
+        "native|vnni|without-vnni|amx",
+        one_of({"native", "vnni", "without-vnni", "amx", "avx2", "avx512-vnni"})},
        {"--target", into(options.target),
         "What runs the model: stock: LibTorch's kernels, in every LibTorch; fused: programs on oneDNN,\n"
         "where libtsq_runtime is loaded (default: stock)",
@@ -206,6 +208,21 @@ void add_configuration_options(const Command& command, ConfigurationOptions& opt
        {"--python-source", into(options.python_source),
         "Read the Python files that a traced model names, where they are here, to tell x + y from\n"
         "torch.add(x, y) as FX does; the result then depends on these files"}});
+  add_machine_option(command, options);
+}
+
+void add_machine_option(const Command& command, ConfigurationOptions& options) {
+  add_options(
+      command,
+      {configuration_input(
+          {"--machine", into(options.machine),
+           "What kernels take on the machine that the model will run on, as 'tsq tune' has measured it\n"
+           "there (default: what they take on processors like --target-cpu)",
+           "machine.json"})});
+}
+
+std::shared_ptr<const MachineProfile> named_machine(const ConfigurationOptions& options) {
+  return options.machine.empty() ? nullptr : load_machine_profile(options.machine);
 }
 
 void add_lowering_options(const Command& command, ConfigurationOptions& options) {
@@ -232,6 +249,7 @@ Configuration configuration(const ConfigurationOptions& options) {
       .recipe = {.recipe = recipe_from_name(options.recipe),
                  .target_cpu = target_cpu_from_name(options.target_cpu.value_or("native")),
                  .target = lowering_target_from_name(options.target.value_or("stock")),
+                 .machine = named_machine(options),
                  .smooth_quant = options.smooth_quant,
                  .cross_layer_margin = options.cross_layer_margin,
                  .weight_rounding = weight_rounding_from_name(options.weight_rounding.value_or("learned")),

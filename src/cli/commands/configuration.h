@@ -28,6 +28,7 @@ struct ConfigurationOptions {
   std::string recipe{"best"};
   std::optional<std::string> target_cpu{};
   std::optional<std::string> target{};
+  std::string machine{};  ///< a JSON file
   std::optional<double> smooth_quant{};
   std::optional<double> cross_layer_margin{};
   std::optional<std::string> weight_rounding{};
@@ -45,6 +46,10 @@ void add_configuration_options(const Command& command, ConfigurationOptions& opt
 /// `--float-dtype`, for the commands that lower.
 void add_lowering_options(const Command& command, ConfigurationOptions& options);
 LoweringOptions lowering_options(const ConfigurationOptions& options);
+/// `--machine`, for the commands that choose kernels.
+void add_machine_option(const Command& command, ConfigurationOptions& options);
+/// The profile that it names; null: none.
+std::shared_ptr<const MachineProfile> named_machine(const ConfigurationOptions& options);
 /// `--backend` and `--backend-config` alone, for the later steps, which need no QConfigs.
 void add_backend_options(const Command& command, ConfigurationOptions& options);
 

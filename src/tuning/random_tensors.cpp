@@ -1,4 +1,4 @@
-#include "benchmarks/kernels/operators.h"
+#include "tuning/random_tensors.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/quantize_per_channel.h>
@@ -6,31 +6,24 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 
-namespace tsq::benchmarks {
+namespace tsq::tuning {
 namespace {
 
-/// Channels side by side. LibTorch has no memory format for signals: they are images of one line.
+/// LibTorch has no memory format for signals: they are images of one line.
 at::Tensor channels_last(const at::Tensor& x) {
   switch (x.dim()) {
     case 3:
       return x.transpose(1, 2).contiguous().transpose(1, 2);
     case 4:
       return x.contiguous(at::MemoryFormat::ChannelsLast);
+    case 5:
+      return x.contiguous(at::MemoryFormat::ChannelsLast3d);
     default:
       return x;
   }
 }
 
 }  // namespace
-
-Operator::Operator(const char* name, const char* overload)
-    : handle_(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload)) {}
-
-at::IValue Operator::operator()(const std::vector<at::IValue>& arguments) const {
-  std::vector<at::IValue> stack = arguments;
-  handle_.callBoxed(stack);
-  return std::move(stack.front());
-}
 
 at::Tensor random_float(at::IntArrayRef sizes, bool contiguous) {
   const at::Tensor x = at::randn(sizes);
@@ -44,9 +37,9 @@ at::Tensor quantize(const at::Tensor& x) {
 at::Tensor random_codes(at::IntArrayRef sizes) { return quantize(random_float(sizes)); }
 
 at::Tensor quantize_weight(const at::Tensor& weight) {
-  const int64_t channels = weight.size(0);
+  const std::int64_t channels = weight.size(0);
   return at::quantize_per_channel(weight, at::full({channels}, kScale, at::kDouble),
                                   at::zeros({channels}, at::kLong), /*axis=*/0, at::kQInt8);
 }
 
-}  // namespace tsq::benchmarks
+}  // namespace tsq::tuning

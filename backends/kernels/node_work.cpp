@@ -1,0 +1,96 @@
+#include "backends/kernels/node_work.h"
+
+#include <algorithm>
+
+#include "backends/kernels/call_work.h"
+#include "ir/value_numbers.h"
+#include "operators/arguments.h"
+#include "operators/functional_weighted.h"
+#include "operators/weighted.h"
+
+namespace tsq::kernels {
+namespace {
+
+/// The largest sizes of a value that always had one rank, before its observers.
+std::optional<Sizes> seen_sizes(const ir::Model& model, const ir::Value* value) {
+  while (ir::is_observer(value->node())) value = value->node()->input(0);
+  const ir::ValueFacts* facts = ir::facts_of(model, value);
+  if (facts == nullptr || facts->sizes.size() != 1) return std::nullopt;
+  return facts->sizes.begin()->second.largest;
+}
+
+std::vector<Sizes> seen_sizes(const ir::Model& model, c10::ArrayRef<const ir::Value*> values) {
+  std::vector<Sizes> sizes;
+  for (const ir::Value* value : values) {
+    if (auto seen = seen_sizes(model, value)) sizes.push_back(*std::move(seen));
+  }
+  return sizes;
+}
+
+double last_of(const Sizes& sizes) { return sizes.empty() ? 1 : static_cast<double>(sizes.back()); }
+
+KernelWork layer_work(const ir::Weighted& layer, bool is_transposed, const Sizes& input,
+                      const Sizes& output) {
+  const Sizes weight = layer.weight.sizes().vec();
+  if (weight.size() == 2) {
+    double rows = 1;
+    for (std::size_t d = 0; d + 1 < input.size(); ++d) rows *= static_cast<double>(input[d]);
+    return linear_work(rows, last_of(input), last_of(output));
+  }
+  return convolution_work({.input = input,
+                           .output = output,
+                           .weight = weight,
+                           .stride = layer.stride,
+                           .padding = layer.padding,
+                           .dilation = layer.dilation,
+                           .groups = layer.groups,
+                           .is_transposed = is_transposed});
+}
+
+/// The layer that a node computes, if it is one.
+struct NodeLayer {
+  std::optional<ir::Weighted> weighted{};
+  bool is_transposed{false};
+};
+
+NodeLayer weighted_layer(const ir::Model& model, const ir::Node* node) {
+  if (ir::is_module_call(node)) {
+    const ir::ModuleCall& call = ir::call_of(model, node);
+    const ir::Weighted* weighted = ir::weighted_of(call);
+    if (weighted == nullptr) return {};
+    return {.weighted = *weighted, .is_transposed = operators::is_transposed(ir::root_of(call).type)};
+  }
+  const bool is_transposed =
+      std::string_view(node->kind().toUnqualString()).find("transpose") != std::string_view::npos;
+  return {.weighted = operators::float_functional_parameters(model, node), .is_transposed = is_transposed};
+}
+
+/// The numbers of a pool's window; 1 for other operators.
+double taps_of(const ir::Model& model, const ir::Node* node, std::size_t dims) {
+  const auto window = operators::argument_constant(model, node, "kernel_size");
+  if (!window) return 1;
+  double taps = 1;
+  if (window->isInt()) {
+    for (std::size_t d = 0; d < dims; ++d) taps *= static_cast<double>(window->toInt());
+  } else if (window->isIntList()) {
+    for (const std::int64_t size : window->toIntVector()) taps *= static_cast<double>(size);
+  }
+  return taps;
+}
+
+}  // namespace
+
+std::optional<KernelWork> work_of_node(const ir::Model& model, const ir::Node* node) {
+  const auto outputs = seen_sizes(model, node->outputs());
+  const auto inputs = seen_sizes(model, node->inputs());
+  if (outputs.empty() || inputs.empty()) return std::nullopt;
+  const NodeLayer layer = weighted_layer(model, node);
+  if (layer.weighted)
+    return layer_work(*layer.weighted, layer.is_transposed, inputs.front(), outputs.front());
+  KernelWork work = values_work(inputs, outputs);
+  const std::size_t rank = inputs.front().size();
+  if (rank > 2) work.taps = taps_of(model, node, rank - 2);
+  return work;
+}
+
+}  // namespace tsq::kernels

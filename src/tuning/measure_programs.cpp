@@ -1,0 +1,117 @@
+#include <ATen/core/class_type.h>
+#include <ATen/core/function.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "backends/kernels/program_work.h"
+#include "backends/kernels/thread_count.h"
+#include "runtime/program/program_json.h"
+#include "tuning/drawn_program.h"
+
+namespace tsq::tuning {
+namespace {
+
+constexpr double kOfMicrosecond = 1e3;
+/// Nanoseconds: clocks are around operations, and none around the call.
+constexpr double kLeastCall = 100;
+
+/// A program that is loaded, and what was measured of it.
+struct Loaded {
+  const DrawnProgram* drawn{};
+  c10::IValue program{};
+  std::vector<kernels::OperationWork> operations{};
+  std::vector<std::vector<double>> times{};  ///< of each operation
+  std::vector<double> within{};              ///< of all operations of a call
+  std::vector<double> calls{};
+};
+
+std::vector<c10::IValue> arguments_of(const Loaded& loaded) {
+  return {loaded.program, c10::List<at::Tensor>({loaded.drawn->input}), c10::List<std::int64_t>()};
+}
+
+/// Nanoseconds of each operation in one call.
+std::vector<double> operation_times(const Loaded& loaded) {
+  std::vector<c10::IValue> stack = arguments_of(loaded);
+  stack.emplace_back(std::int64_t{1});
+  const auto& type = loaded.program.type()->expectRef<c10::ClassType>();
+  type.getMethod("profile").run(stack);
+  const auto steps = nlohmann::json::parse(stack.front().toStringRef());
+  std::vector<double> times(loaded.operations.size(), 0);
+  for (const nlohmann::json& step : steps) {
+    const auto operation = step.at("operation").get<std::size_t>();
+    if (operation < times.size()) times[operation] += step.at("microseconds").get<double>() * kOfMicrosecond;
+  }
+  return times;
+}
+
+double call_time(const Loaded& loaded, const Operator& run) {
+  const std::vector<c10::IValue> arguments = arguments_of(loaded);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<c10::IValue> results = run.call(arguments);
+  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
+  return taken.count();
+}
+
+Loaded loaded(const DrawnProgram& drawn) {
+  Loaded program{.drawn = &drawn};
+  program.program = Operator("tsq::make_program")(
+      {runtime::to_json(drawn.model.program), c10::List<at::Tensor>(drawn.constants)});
+  program.operations = kernels::operations_of_program(drawn.model, {drawn.input.sizes().vec()}, {});
+  program.times.resize(program.operations.size());
+  (void)operation_times(program);
+  return program;
+}
+
+/// In the state in which a network calls it, as calls of kernels are.
+void measure_once(Loaded& program, const Operator& run) {
+  (void)call_time(program, run);
+  leave_second_cache();
+  write(program.drawn->input);
+  const std::vector<double> times = operation_times(program);
+  for (std::size_t i = 0; i < times.size(); ++i) program.times[i].push_back(times[i]);
+  program.within.push_back(std::accumulate(times.begin(), times.end(), 0.0));
+  if (!program.drawn->shows_call) return;
+  leave_second_cache();
+  write(program.drawn->input);
+  program.calls.push_back(call_time(program, run));
+}
+
+std::vector<MeasuredCall> measured_operations(Loaded& loaded, int threads) {
+  std::vector<MeasuredCall> measured;
+  for (std::size_t i = 0; i < loaded.operations.size(); ++i) {
+    measured.push_back({.name = loaded.operations[i].name,
+                        .engine = "fused",
+                        .threads = threads,
+                        .work = loaded.operations[i].work,
+                        .nanoseconds = lower_quartile(std::move(loaded.times[i]))});
+  }
+  const double within = lower_quartile(std::move(loaded.within));
+  if (!loaded.drawn->shows_call) return measured;
+  measured.push_back({.name = kernels::kProgramCall,
+                      .engine = "fused",
+                      .threads = threads,
+                      .work = kernels::program_call_work(
+                          loaded.drawn->model, {loaded.drawn->input.sizes().vec()}, loaded.operations.size()),
+                      .nanoseconds = std::max(kLeastCall, lower_quartile(std::move(loaded.calls)) - within)});
+  return measured;
+}
+
+}  // namespace
+
+std::vector<MeasuredCall> measure(const DrawnProgram& program, int threads, int rounds) {
+  const kernels::ThreadCount count(threads);
+  const Operator run("tsq::run");
+  try {
+    Loaded measured = loaded(program);
+    for (int round = 0; round < rounds; ++round) measure_once(measured, run);
+    return measured_operations(measured, threads);
+  } catch (const std::exception&) {
+    return {};  // these sizes have no kernel
+  }
+}
+
+}  // namespace tsq::tuning
