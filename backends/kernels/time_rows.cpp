@@ -194,61 +194,51 @@ struct Variant {
   std::span<const Feature> features;
 };
 
-constexpr std::array kConvolution{
-    Variant{"regular depthwise", is_regular_depthwise, kDepthwiseFeatures},
-    Variant{"wide depthwise", is_wide_depthwise, kDepthwiseFeatures},
-    Variant{"odd depthwise", is_odd_depthwise, kDepthwiseFeatures},
-    Variant{"wide odd depthwise", is_depthwise, kDepthwiseFeatures},
-    Variant{"grouped", is_grouped, kGroupedFeatures},
-    Variant{"many groups", has_groups, kGroupedFeatures},
+/// The variants of one list before those of another.
+template <std::size_t kFirst, std::size_t kRest>
+constexpr std::array<Variant, kFirst + kRest> before(const std::array<Variant, kFirst>& first,
+                                                     const std::array<Variant, kRest>& rest) {
+  std::array<Variant, kFirst + kRest> all{};
+  std::ranges::copy(rest, std::ranges::copy(first, all.begin()).out);
+  return all;
+}
+
+/// Of one group.
+constexpr std::array kWhole{
     Variant{"strided pointwise", is_strided_pointwise, kConvolutionFeatures},
     Variant{"pointwise", is_pointwise, kConvolutionFeatures},
     Variant{"few inputs", has_few_inputs, kConvolutionFeatures},
     Variant{"", always, kConvolutionFeatures},
 };
+constexpr auto kConvolution = before(
+    std::array{
+        Variant{"regular depthwise", is_regular_depthwise, kDepthwiseFeatures},
+        Variant{"wide depthwise", is_wide_depthwise, kDepthwiseFeatures},
+        Variant{"odd depthwise", is_odd_depthwise, kDepthwiseFeatures},
+        Variant{"wide odd depthwise", is_depthwise, kDepthwiseFeatures},
+        Variant{"grouped", is_grouped, kGroupedFeatures},
+        Variant{"many groups", has_groups, kGroupedFeatures},
+    },
+    kWhole);
 /// LibTorch leaves small images to its own kernel (ATen/native/Convolution.cpp, use_mkldnn).
-constexpr std::array kFloatImages{
-    Variant{"small pointwise", is_small_pointwise, kConvolutionFeatures},
-    Variant{"small", is_small, kConvolutionFeatures},
-    Variant{"regular depthwise", is_regular_depthwise, kDepthwiseFeatures},
-    Variant{"wide depthwise", is_wide_depthwise, kDepthwiseFeatures},
-    Variant{"odd depthwise", is_odd_depthwise, kDepthwiseFeatures},
-    Variant{"wide odd depthwise", is_depthwise, kDepthwiseFeatures},
-    Variant{"grouped", is_grouped, kGroupedFeatures},
-    Variant{"many groups", has_groups, kGroupedFeatures},
-    Variant{"strided pointwise", is_strided_pointwise, kConvolutionFeatures},
-    Variant{"pointwise", is_pointwise, kConvolutionFeatures},
-    Variant{"few inputs", has_few_inputs, kConvolutionFeatures},
-    Variant{"", always, kConvolutionFeatures},
-};
-constexpr std::array kFloatSignals{
-    Variant{"small pointwise", is_small_pointwise, kConvolutionFeatures},
-    Variant{"small", is_small_signal, kConvolutionFeatures},
-    Variant{"regular depthwise", is_regular_depthwise, kDepthwiseFeatures},
-    Variant{"wide depthwise", is_wide_depthwise, kDepthwiseFeatures},
-    Variant{"odd depthwise", is_odd_depthwise, kDepthwiseFeatures},
-    Variant{"wide odd depthwise", is_depthwise, kDepthwiseFeatures},
-    Variant{"grouped", is_grouped, kGroupedFeatures},
-    Variant{"many groups", has_groups, kGroupedFeatures},
-    Variant{"strided pointwise", is_strided_pointwise, kConvolutionFeatures},
-    Variant{"pointwise", is_pointwise, kConvolutionFeatures},
-    Variant{"few inputs", has_few_inputs, kConvolutionFeatures},
-    Variant{"", always, kConvolutionFeatures},
-};
+constexpr auto kFloatImages =
+    before(std::array{Variant{"small pointwise", is_small_pointwise, kConvolutionFeatures},
+                      Variant{"small", is_small, kConvolutionFeatures}},
+           kConvolution);
+constexpr auto kFloatSignals =
+    before(std::array{Variant{"small pointwise", is_small_pointwise, kConvolutionFeatures},
+                      Variant{"small", is_small_signal, kConvolutionFeatures}},
+           kConvolution);
 constexpr std::array kFloatTransposed{
     Variant{"small", is_small_signal, kConvolutionFeatures},
     Variant{"", always, kConvolutionFeatures},
 };
 /// Of int8 programs: the runtime's own kernel is for windows of 3, 5 and 7 (primitives/depthwise.cpp).
-constexpr std::array kOfPrograms{
-    Variant{"own depthwise", is_own_depthwise, kOwnDepthwiseFeatures},
-    Variant{"depthwise", is_depthwise, kDepthwiseFeatures},
-    Variant{"grouped", has_groups, kGroupedFeatures},
-    Variant{"strided pointwise", is_strided_pointwise, kConvolutionFeatures},
-    Variant{"pointwise", is_pointwise, kConvolutionFeatures},
-    Variant{"few inputs", has_few_inputs, kConvolutionFeatures},
-    Variant{"", always, kConvolutionFeatures},
-};
+constexpr auto kOfPrograms =
+    before(std::array{Variant{"own depthwise", is_own_depthwise, kOwnDepthwiseFeatures},
+                      Variant{"depthwise", is_depthwise, kDepthwiseFeatures},
+                      Variant{"grouped", has_groups, kGroupedFeatures}},
+           kWhole);
 constexpr std::array kLinearLayers{
     Variant{"one row", is_one_row, kVectorFeatures},
     Variant{"one column", is_one_column, kVectorFeatures},

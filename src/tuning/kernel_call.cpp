@@ -55,13 +55,6 @@ void leave_caches(const c10::IValue& value) {
 #endif
 }
 
-double nanoseconds_of(const Operator& op, const std::vector<c10::IValue>& arguments) {
-  const auto begin = std::chrono::steady_clock::now();
-  const std::vector<c10::IValue> results = op.call(arguments);
-  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
-  return taken.count();
-}
-
 /// What the operators before the call have just written, which leaves its weights out: its inputs, and what
 /// held `results`, for that memory is next to be handed out.
 void write_activations(const std::vector<c10::IValue>& arguments, bool has_weights,
@@ -114,6 +107,13 @@ std::vector<c10::IValue> Operator::call(const std::vector<c10::IValue>& argument
 
 c10::IValue Operator::operator()(const std::vector<c10::IValue>& arguments) const {
   return call(arguments).front();
+}
+
+double nanoseconds_of(const Operator& op, const std::vector<c10::IValue>& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<c10::IValue> results = op.call(arguments);
+  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
+  return taken.count();
 }
 
 std::optional<MeasuredCall> measure(const KernelCall& call, int threads, int rounds) {

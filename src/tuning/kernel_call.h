@@ -49,6 +49,9 @@ struct MeasuredCall {
 /// rounds counts. None for a call that raises.
 std::optional<MeasuredCall> measure(const KernelCall& call, int threads, int rounds);
 
+/// The time of one call. Its results are freed after the clock has stopped.
+double nanoseconds_of(const Operator& op, const std::vector<c10::IValue>& arguments);
+
 /// Memory that is freed stays in the process from now on, as where a model is served: the system, which hands
 /// out empty pages, takes no part of the times.
 void keep_memory();

@@ -2,7 +2,6 @@
 #include <ATen/core/function.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -48,14 +47,6 @@ std::vector<double> operation_times(const Loaded& loaded) {
   return times;
 }
 
-double call_time(const Loaded& loaded, const Operator& run) {
-  const std::vector<c10::IValue> arguments = arguments_of(loaded);
-  const auto begin = std::chrono::steady_clock::now();
-  const std::vector<c10::IValue> results = run.call(arguments);
-  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
-  return taken.count();
-}
-
 Loaded loaded(const DrawnProgram& drawn) {
   Loaded program{.drawn = &drawn};
   program.program = Operator("tsq::make_program")(
@@ -68,7 +59,7 @@ Loaded loaded(const DrawnProgram& drawn) {
 
 /// In the state in which a network calls it, as calls of kernels are.
 void measure_once(Loaded& program, const Operator& run) {
-  (void)call_time(program, run);
+  (void)nanoseconds_of(run, arguments_of(program));
   leave_second_cache();
   write(program.drawn->input);
   const std::vector<double> times = operation_times(program);
@@ -77,7 +68,7 @@ void measure_once(Loaded& program, const Operator& run) {
   if (!program.drawn->shows_call) return;
   leave_second_cache();
   write(program.drawn->input);
-  program.calls.push_back(call_time(program, run));
+  program.calls.push_back(nanoseconds_of(run, arguments_of(program)));
 }
 
 std::vector<MeasuredCall> measured_operations(Loaded& loaded, int threads) {
