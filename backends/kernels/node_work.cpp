@@ -13,8 +13,7 @@ namespace {
 
 /// The largest sizes of a value that always had one rank, before its observers.
 std::optional<Sizes> seen_sizes(const ir::Model& model, const ir::Value* value) {
-  while (ir::is_observer(value->node())) value = value->node()->input(0);
-  const ir::ValueFacts* facts = ir::facts_of(model, value);
+  const ir::ValueFacts* facts = ir::facts_of(model, ir::before_observers(value));
   if (facts == nullptr || facts->sizes.size() != 1) return std::nullopt;
   return facts->sizes.begin()->second.largest;
 }
@@ -60,6 +59,7 @@ NodeLayer weighted_layer(const ir::Model& model, const ir::Node* node) {
     if (weighted == nullptr) return {};
     return {.weighted = *weighted, .is_transposed = operators::is_transposed(ir::root_of(call).type)};
   }
+  if (!operators::is_functional_layer(model, node)) return {};
   const bool is_transposed =
       std::string_view(node->kind().toUnqualString()).find("transpose") != std::string_view::npos;
   return {.weighted = operators::float_functional_parameters(model, node), .is_transposed = is_transposed};

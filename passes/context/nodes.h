@@ -7,6 +7,8 @@
 /// What passes of several rooms do with nodes.
 namespace tsq::passes {
 
+using ir::before_observers;
+
 /// Calls `change` for each element. Whether it said of any that it has changed it.
 template <typename Elements, typename Change>
 bool change_each(Elements&& elements, const Change& change) {
@@ -51,13 +53,6 @@ inline ir::Weighted* weighted_at(Model& model, const Node* node) {
 }
 inline const ir::Weighted* weighted_at(const Model& model, const Node* node) {
   return ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
-}
-
-/// What the observers that a value comes out of look at; the value itself after other nodes.
-template <typename AnyValue>
-AnyValue* before_observers(AnyValue* value) {
-  while (ir::is_observer(value->node())) value = value->node()->input(0);
-  return value;
 }
 
 }  // namespace tsq::passes

@@ -15,9 +15,7 @@ namespace {
 bool has_weight(const Model& model, const Node* node) {
   if (ir::is_module_call(node))
     return !ir::is_opaque(model, node) && ir::weighted_of(ir::call_of(model, node)) != nullptr;
-  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
-    return !operators::module_of_functional(target.name).empty();
-  });
+  return operators::is_functional_layer(model, node);
 }
 
 /// The QConfig of a layer whose weight is rounded and whose input should be; null for other nodes.

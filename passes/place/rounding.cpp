@@ -8,7 +8,6 @@
 #include "ir/quantize_operators.h"
 #include "match/root_modules.h"
 #include "observers/observer_module.h"
-#include "operators/functional_weighted.h"
 #include "passes/context/custom_lstm.h"
 #include "passes/context/nodes.h"
 #include "torchscript/modules/reference/reference_module.h"
@@ -68,12 +67,6 @@ bool is_rounded(const Model& model, const PassContext& context, const Value* val
 Value* exact(const Model& model, Value* value) {
   const Node* node = before_channel_observers(model, value)->node();
   return is_static_rounding(model, node) ? const_cast<Node*>(node)->input(0) : value;
-}
-
-bool is_functional_layer(const Model& model, const Node* node) {
-  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
-    return !operators::module_of_functional(target.name).empty();
-  });
 }
 
 bool is_of_another_class(Symbol reference, const ir::ModuleCall& call) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "operators/functional_weighted.h"
 #include "operators/roundings.h"
 #include "passes/context/pass_context.h"
 
@@ -8,6 +9,7 @@ namespace tsq::passes {
 
 using operators::before_channel_observers;
 using operators::is_channel_observer;
+using operators::is_functional_layer;
 using operators::is_static_rounding;
 
 /// Whether convert makes a rounding of an observer: to float16, to bytes by a scale that calibration finds,
@@ -31,9 +33,6 @@ using operators::is_static_rounding;
 [[nodiscard]] ir::Weighted* int8_layer(ir::Model& model, const PassContext& context, const ir::Node* node);
 [[nodiscard]] const ir::Weighted* int8_layer(const ir::Model& model, const PassContext& context,
                                              const ir::Node* node);
-
-/// Whether a node calls F.linear, F.conv* or F.conv_transpose*.
-[[nodiscard]] bool is_functional_layer(const ir::Model& model, const ir::Node* node);
 
 /// Whether one of PyTorch's reference modules is to stand for a module of another class than its own: a class
 /// of the user's.

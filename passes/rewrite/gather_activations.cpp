@@ -26,9 +26,7 @@ bool is_of_layer(const Model& model, const Leaves& leaves) {
     const ir::ModuleCall& call = ir::call_of(model, node);
     return ir::weighted_of(call) != nullptr || ir::is_batch_norm(call);
   }
-  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
-    return !operators::module_of_functional(target.name).empty();
-  });
+  return operators::is_functional_layer(model, node);
 }
 
 std::vector<Value*> exact_gelu(const Model& /*model*/, const ir::Rewriter& in_front, const Leaves& leaves) {

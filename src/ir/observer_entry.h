@@ -36,4 +36,11 @@ extern const c10::Symbol kObserverKind;
 [[nodiscard]] std::size_t observer_index(const Node* node);
 void set_observer_index(Node* node, std::size_t index);
 
+/// What the observers that a value comes out of look at; the value itself after other nodes.
+template <typename AnyValue>
+AnyValue* before_observers(AnyValue* value) {
+  while (is_observer(value->node())) value = value->node()->input(0);
+  return value;
+}
+
 }  // namespace tsq::ir

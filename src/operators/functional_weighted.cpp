@@ -70,6 +70,11 @@ std::string_view module_of_functional(std::string_view function) {
   return found == kModules.end() ? std::string_view() : found->second;
 }
 
+bool is_functional_layer(const Model& model, const Node* node) {
+  return std::ranges::any_of(ir::targets(model, node),
+                             [](const Symbol& target) { return !module_of_functional(target.name).empty(); });
+}
+
 std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
   const Node* dequantize = op->input(1)->node();
   if (dequantize->kind() != kDequantize) return std::nullopt;

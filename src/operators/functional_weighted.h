@@ -8,6 +8,9 @@ namespace tsq::operators {
 /// "torch.nn.functional.conv2d" → "torch.nn.Conv2d"; empty for others.
 std::string_view module_of_functional(std::string_view function);
 
+/// Whether a node calls F.linear, F.conv* or F.conv_transpose*.
+[[nodiscard]] bool is_functional_layer(const ir::Model& model, const ir::Node* node);
+
 /// The dtype that the weight of F.linear / F.conv* is rounded to; empty where it is not.
 std::optional<c10::ScalarType> functional_weight_dtype(const ir::Node* op);
 

@@ -146,9 +146,7 @@ std::map<std::string, std::string> names_by_value(const ir::Model& model) {
   std::set<std::size_t> named;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_observer(node) || !named.insert(ir::observer_index(node)).second) continue;
-    const ir::Value* value = node->input(0);
-    while (ir::is_observer(value->node())) value = value->node()->input(0);
-    const std::string name = detail::name_of_value(model, value);
+    const std::string name = detail::name_of_value(model, ir::before_observers(node->input(0)));
     names.emplace(fmt::format("{}#{}", name, of_name[name]++), ir::observer_of(model, node).name);
   }
   return names;
