@@ -68,7 +68,6 @@ bool computes_in_bfloat16(const Model&, const PassContext& context) {
 }
 
 bool falls_back(const Model&, const PassContext& context) { return context.table.falls_back_to_libtorch(); }
-
 /// What LibTorch's kernels cost says nothing of programs, or of an accelerator's.
 bool runs_kernels(const Model& model, const PassContext& context) {
   return !runs_programs(model, context) && falls_back(model, context);
@@ -120,7 +119,7 @@ constexpr FlowRow kFlow[] = {
     {"leave_unswapped", Room::Match, Step::Match, Takes::EachBest, leave_unswapped, "layers without a reference module in the table stay float"},
     {"absorb_clamps", Room::Match, Step::Match, Takes::EachBest, absorb_clamps, "{conv}, {hardtanh} → {conv, hardtanh}"},
     {"leave_float_operators", Room::Match, Step::Match, Takes::EachBest, leave_float_operators, "operators whose kind int8 does not suit stay float"},
-    {"leave_float_islands", Room::Match, Step::Match, Takes::EachBest, leave_float_islands, "operators that do not lie between quantized ones stay float"},
+    {"find_islands", Room::Match, Step::Match, Takes::EachBest, find_islands, "operators that do not lie between quantized ones are not observed"},
     {"separate_concatenations", Room::Match, Step::Match, Takes::EachBest, separate_concatenations, "concatenations of values that others read have a range of their own"},
     {"separate_scalar_arithmetic", Room::Match, Step::Match, Takes::EachBest, separate_scalar_arithmetic, "sums and products with a number have a range of their own"},
     {"mark_for_training", Room::Match, Step::Match, Takes::Training, mark_for_training, "layers whose weights convert will round → layers of rounded weights", false, in_recipe_best},
@@ -155,6 +154,7 @@ constexpr FlowRow kFlow[] = {
     {"take_input_products", Room::Ranges, Step::Settle, Takes::Best, take_input_products, "observers of products → layers that know their inputs' products"},
     {"share_ranges_of_extremes", Room::Ranges, Step::Settle, Takes::Best, share_ranges_of_extremes, "maximum(observer1(a), observer2(b)) → maximum(observer3(a), observer3(b))"},
 
+    {"leave_float_islands", Room::Place, Step::Plan, Takes::EachBest, leave_float_islands, "operators that do not lie between quantized ones stay float"},
     {"leave_unreached", Room::Place, Step::Plan, Takes::All, leave_unreached, "operators without ranges stay float"},
     {"normalise_in_float", Room::Place, Step::Plan, Takes::All, normalise_in_float, "norms of samples without a batch stay float"},
     {"apply_convert_mapping", Room::Place, Step::Plan, Takes::All, apply_convert_mapping, "operators to which convert's mapping gives no QConfig stay float"},

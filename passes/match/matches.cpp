@@ -1,6 +1,7 @@
 #include "passes/match/matches.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ir/analysis.h"
@@ -10,6 +11,26 @@
 #include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
+namespace {
+
+/// The records of a match's operators, which nothing observes: the match has none any more.
+std::vector<ir::NodeRecord*> taken_out(ir::Model& model, ir::Match& match, ir::Reason reason,
+                                       std::string_view detail) {
+  const ir::Explanation why = ir::explanation_of(reason, detail);
+  std::vector<ir::NodeRecord*> records;
+  for (ir::Node* node : match.nodes) {
+    ir::NodeRecord& record = ir::record_for(model, node);
+    record.match.reset();
+    record.decision.reason = why.reason;
+    record.decision.remedy = why.remedy;
+    if (record.placement != ir::Placement::Written) record.reason = reason;
+    records.push_back(&record);
+  }
+  match.nodes.clear();
+  return records;
+}
+
+}  // namespace
 
 const MaybeQConfig& qconfig_of(const ir::Model& model, const ir::Node* node) {
   static const MaybeQConfig kNone;
@@ -42,9 +63,7 @@ bool has_weight(const ir::Model& model, const ir::Match& match) {
     const ir::ModuleCall& call = ir::call_of(model, match.root);
     return ir::is_opaque(call) || ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
   }
-  return std::ranges::any_of(ir::targets(model, match.root), [](const Symbol& target) {
-    return !operators::module_of_functional(target.name).empty();
-  });
+  return operators::is_functional_layer(model, match.root);
 }
 
 void remove_empty_matches(ir::Model& model) {
@@ -55,18 +74,15 @@ void remove_empty_matches(ir::Model& model) {
 }
 
 void leave_match_float(ir::Model& model, ir::Match& match, ir::Reason reason, std::string_view detail) {
-  const ir::Explanation why = ir::explanation_of(reason, detail);
-  for (ir::Node* node : match.nodes) {
-    ir::NodeRecord& record = ir::record_for(model, node);
-    record.lookup.qconfig.reset();
-    record.match.reset();
-    record.decision.reason = why.reason;
-    record.decision.remedy = why.remedy;
-    if (record.placement == ir::Placement::Written) continue;
-    record.placement = ir::Placement::Float;
-    record.reason = reason;
+  for (ir::NodeRecord* record : taken_out(model, match, reason, detail)) {
+    if (record->placement != ir::Placement::Written) record->placement = ir::Placement::Float;
+    record->lookup.qconfig.reset();
   }
-  match.nodes.clear();
+}
+
+void leave_match_unobserved(ir::Model& model, ir::Match& match, ir::Reason reason) {
+  for (ir::NodeRecord* record : taken_out(model, match, reason, {}))
+    record->unobserved_qconfig = std::exchange(record->lookup.qconfig, std::nullopt);
 }
 
 }  // namespace tsq::passes

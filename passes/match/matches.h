@@ -25,5 +25,7 @@ void remove_empty_matches(ir::Model& model);
 
 /// The operators of a match stay float, without a QConfig, and the match has none any more.
 void leave_match_float(ir::Model& model, ir::Match& match, ir::Reason reason, std::string_view detail = {});
+/// They are not observed, but have a QConfig by which place may round their values nevertheless.
+void leave_match_unobserved(ir::Model& model, ir::Match& match, ir::Reason reason);
 
 }  // namespace tsq::passes

@@ -57,10 +57,10 @@ bool absorb_clamps(ir::Model& model, const PassContext& context);
 ///   log(clamp(linear(x))): {linear}   →   linear
 bool leave_float_operators(ir::Model& model, const PassContext& context);
 
-/// Operators without a weight that do not lie between quantized ones stay float: they would be rounded and
-/// gain no time. Filter banks that only float operators read do, too. The graph alone tells.
+/// Operators without a weight that do not lie between quantized ones are not observed: they would be rounded
+/// and gain no time. Filter banks that only float operators read are not, either. The graph alone tells.
 ///   sqrt, {add}, sqrt   →   sqrt, add, sqrt
-bool leave_float_islands(ir::Model& model, const PassContext& context);
+bool find_islands(ir::Model& model, const PassContext& context);
 
 /// Concatenations of values that others read too do not share one range with all of their inputs.
 bool separate_concatenations(ir::Model& model, const PassContext& context);

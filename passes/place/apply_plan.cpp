@@ -15,6 +15,7 @@
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 #include "passes/place/plan_names.h"
+#include "passes/place/round_unobserved.h"
 #include "passes/place/rounding.h"
 #include "torchscript/modules/recurrent.h"
 
@@ -57,6 +58,7 @@ class Applied {
     place_operators();
     const std::vector<const Node*> layers = layers_of_bytes();
     round_values();
+    for (const Unobserved& each : unobserved_) round_unobserved(model_, each.op, each.qconfig, each.name);
     check_inputs(layers);
     ir::eliminate_dead_code(*model_.graph);
     return true;
@@ -100,15 +102,27 @@ class Applied {
     if (ir::is_module_call(node)) place_call(node, planned);
   }
 
-  void place_in_int8(const Node* node, NodeRecord& record, const PlannedOperator& planned) {
+  void place_in_int8(Node* node, NodeRecord& record, const PlannedOperator& planned) {
     const bool is_padding = !planned.kernel.empty();
-    if (!is_padding && ir::observed_qconfig(model_, node) == nullptr)
+    const bool is_island = may_be_rounded(node, record);
+    if (!is_padding && !is_island && ir::observed_qconfig(model_, node) == nullptr)
       refuse(fmt::format("operator '{}' cannot be planned as {}: prepare has put no observers around it",
                          planned.node, to_string(planned.placement)),
              "leave it 'float', or give it a QConfig when the model is prepared");
-    if (is_padding) compute_in_int8(record);
+    if (is_island) {
+      unobserved_.push_back({.op = node, .qconfig = *record.unobserved_qconfig, .name = planned.node});
+      record.lookup.qconfig = record.unobserved_qconfig;
+      record.observed = record.is_root = true;
+    }
+    if (is_padding || is_island) compute_in_int8(record);
     record.placement = planned.placement;
     record.reason = planned.reason;
+  }
+
+  /// Prepare has not observed it. The weight of a function would need an observer of its own.
+  [[nodiscard]] bool may_be_rounded(const Node* node, const NodeRecord& record) const {
+    return record.unobserved_qconfig.has_value() && node->outputs().size() == 1 &&
+           !is_functional_layer(model_, node);
   }
 
   void leave_float(Node* node, NodeRecord& record, const PlannedOperator& planned) {
@@ -209,6 +223,12 @@ class Applied {
   const PassContext& context_;
   const Plan& plan_;
   std::vector<Node*> operators_;
+  struct Unobserved {
+    Node* op{};
+    QConfig qconfig{};
+    std::string name{};
+  };
+  std::vector<Unobserved> unobserved_{};                  ///< those that are planned in int8
   std::unordered_map<std::string, const Node*> names_{};  ///< of what may read a rounded value
 };
 

@@ -7,6 +7,9 @@
 /// and Reason into records of a draft (draft.h), and take observers out of it. The others carry the plan out.
 namespace tsq::passes {
 
+/// Operators around which nothing is quantized (find_islands) stay float.
+bool leave_float_islands(ir::Model& model, const PassContext& context);
+
 /// Operators that settle_unreached has left without a range (Reason::NotReached) stay float.
 bool leave_unreached(ir::Model& model, const PassContext& context);
 

@@ -1,10 +1,12 @@
 #include "ir/facts.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -88,6 +90,26 @@ void note(Facts& facts, std::size_t number, const at::Tensor& x) {
   ++value.calls;
   value.dtypes.insert(x.scalar_type());
   if (!x.is_nested()) widen(value.sizes[x.dim()], x.sizes(), x.sizes());  // nested tensors have no sizes
+}
+
+void note_range(Facts& facts, std::size_t number, const at::Tensor& x) {
+  const bool has_numbers = x.defined() && x.layout() == c10::kStrided && x.scalar_type() == at::kFloat &&
+                           !x.is_nested() && x.numel() > 0;
+  if (!has_numbers) return;
+  const auto range_of = [](const at::Tensor& numbers) {
+    const auto [lowest, highest] = at::aminmax(numbers);
+    return RangeSeen{.lowest = lowest.item<double>(), .highest = highest.item<double>()};
+  };
+  RangeSeen range = range_of(x);
+  const bool is_finite = std::isfinite(range.lowest) && std::isfinite(range.highest);
+  ValueFacts seen{.is_finite = is_finite};
+  if (!is_finite) {
+    const at::Tensor finite = x.masked_select(at::isfinite(x));
+    if (finite.numel() > 0) seen.range = range_of(finite);
+  } else {
+    seen.range = range;
+  }
+  join(facts_at(facts, number), seen);
 }
 
 void join(ValueFacts& into, const ValueFacts& from) {

@@ -20,7 +20,9 @@ struct NodeRecord {
   QConfigDecision lookup{};            ///< the QConfig, and where it came from
   std::optional<std::size_t> match{};  ///< index into Model::matches, between match and observe
   bool observed{false};                ///< its pattern was observed (observed_node_names)
-  bool is_root{false};                 ///< what its pattern reads is observed in front of it
+  /// By which its values may be rounded although nothing observes them: an island's, which none else has.
+  MaybeQConfig unobserved_qconfig{};
+  bool is_root{false};  ///< what its pattern reads is observed in front of it
   Placement placement{Placement::Undecided};
   Reason reason{Reason::None};  ///< why it is not Int8
   std::string detail{};         ///< of the reason: see explanation_of

@@ -107,6 +107,20 @@ std::vector<NumberedValue> numbered_values(Graph& graph) {
   return numbered;
 }
 
+std::set<std::size_t> unobserved_values(const Model& model) {
+  std::set<std::size_t> numbers;
+  const auto add = [&](const Value* value) {
+    if (const auto number = holds_tensor(value) ? value_number(value) : std::nullopt) numbers.insert(*number);
+  };
+  for (const Node* node : nodes_in_order(*model.graph)) {
+    const NodeRecord* record = record_of(model, node);
+    if (record == nullptr || !record->unobserved_qconfig) continue;
+    for (const Value* operand : operands(node)) add(operand);
+    for (const Value* output : node->outputs()) add(output);
+  }
+  return numbers;
+}
+
 const ValueFacts* facts_of(const Model& model, const Value* value) {
   const auto number = value->owningGraph() == model.graph.get() ? value_number(value) : std::nullopt;
   return number && *number < model.facts.values.size() ? &model.facts.values[*number] : nullptr;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "ir/model.h"
@@ -29,6 +30,10 @@ struct NumberedValue {
 };
 /// In the order of the graph, its inputs first.
 [[nodiscard]] std::vector<NumberedValue> numbered_values(Graph& graph);
+
+/// The numbers of what operators read and return that may be rounded and that no observer looks at
+/// (NodeRecord::unobserved_qconfig).
+[[nodiscard]] std::set<std::size_t> unobserved_values(const Model& model);
 
 /// What calibration saw of a value of the model's graph; null where nothing is known.
 [[nodiscard]] const ValueFacts* facts_of(const Model& model, const Value* value);

@@ -31,6 +31,7 @@ struct HeldObserver : torch::CustomClassHolder {
 
 const c10::Symbol kObserver = c10::Symbol::attr("observer");
 const c10::Symbol kNumber = c10::Symbol::attr("number");
+const c10::Symbol kLooks = c10::Symbol::attr("looks");
 
 /// tsq::observe of an observer that the node holds.
 torch::jit::Operation observe_with(const ir::Node* node) {
@@ -43,13 +44,15 @@ torch::jit::Operation observe_with(const ir::Node* node) {
 }
 
 /// tsq::take_note of the value with the node's number. It runs beside every operator: a look at the numbers
-/// of a tensor would take as long as that does.
+/// of a tensor would take as long as that does, and is left out where an observer looks.
 torch::jit::Operation note_with(const ir::Node* node) {
   const auto number = static_cast<std::size_t>(node->i(kNumber));
-  return [number](Stack& stack) {
+  const bool looks = node->i(kLooks) != 0;
+  return [number, looks](Stack& stack) {
     const c10::IValue value = torch::jit::pop(stack);  // None, where it is optional
-    if (findings_of_run.facts != nullptr && value.isTensor())
-      ir::note(*findings_of_run.facts, number, value.toTensor());
+    if (findings_of_run.facts == nullptr || !value.isTensor()) return;
+    ir::note(*findings_of_run.facts, number, value.toTensor());
+    if (looks) ir::note_range(*findings_of_run.facts, number, value.toTensor());
   };
 }
 
@@ -98,39 +101,43 @@ void compile_observers(ir::Graph& graph, const torch::jit::Module& self) {
 }
 
 /// After the node that makes a value; in front of a block that begins with it.
-void insert_note(const ir::NumberedValue& numbered) {
+void insert_note(const ir::NumberedValue& numbered, bool looks) {
   ir::Node* maker = numbered.value->node();
   const bool is_input = maker->kind() == c10::prim::Param;
   ir::Node* next = is_input ? *maker->owningBlock()->nodes().begin() : maker->next();
   ir::Node* note =
       ir::insert_node(next, c10::Symbol::fromQualString(kTakeNote), {numbered.value}, /*outputs=*/0);
   note->i_(kNumber, static_cast<std::int64_t>(numbered.number));
+  note->i_(kLooks, looks ? 1 : 0);
 }
 
 /// The inputs of another method than forward are none of the values that have their numbers.
-void insert_notes(ir::Graph& graph, bool is_forward) {
+void insert_notes(ir::Graph& graph, bool is_forward, const std::set<std::size_t>& unobserved) {
   for (const ir::NumberedValue& numbered : ir::numbered_values(graph)) {
-    if (is_forward || numbered.value->node() != graph.param_node()) insert_note(numbered);
+    if (is_forward || numbered.value->node() != graph.param_node())
+      insert_note(numbered, unobserved.contains(numbered.number));
   }
   ir::strip_marks(graph);
 }
 
-std::shared_ptr<ir::Graph> graph_to_run(const torch::jit::Module& self, const torch::jit::Method& method) {
+std::shared_ptr<ir::Graph> graph_to_run(const torch::jit::Module& self, const torch::jit::Method& method,
+                                        const std::set<std::size_t>& unobserved) {
   register_operators();
   auto graph = torch::jit::toGraphFunction(method.function()).graph()->copy();
   compile_observers(*graph, self);
-  insert_notes(*graph, method.name() == "forward");
+  insert_notes(*graph, method.name() == "forward", unobserved);
   return graph;
 }
 
 }  // namespace
 
-CalibrationRun::CalibrationRun(torch::jit::Module prepared, const std::string& method)
+CalibrationRun::CalibrationRun(torch::jit::Module prepared, const std::string& method,
+                               const std::set<std::size_t>& unobserved)
     : prepared_(std::move(prepared)),
       schema_(prepared_.get_method(method).function().getSchema()),
       unit_(std::make_shared<torch::jit::CompilationUnit>()),
       function_(unit_->create_function(c10::QualifiedName("calibrate"),
-                                       graph_to_run(prepared_, prepared_.get_method(method)))) {}
+                                       graph_to_run(prepared_, prepared_.get_method(method), unobserved))) {}
 
 void CalibrationRun::operator()(const Sample& sample, RangesLeft* left, ir::Facts* facts) const {
   Stack stack{prepared_._ivalue()};

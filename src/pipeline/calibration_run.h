@@ -3,7 +3,9 @@
 #include <torch/csrc/jit/api/module.h>
 #include <tsq/sample.h>
 
+#include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "ir/facts.h"
@@ -13,10 +15,12 @@ namespace tsq::detail {
 
 /// Runs a method of a prepared module on samples with the compiled form of its observers in place of their
 /// TorchScript. The buffers are those of the module. Beside each numbered value of the method stands an
-/// operator that takes note of it.
+/// operator that takes note of it, and of its range where nothing else looks at that.
 class CalibrationRun {
  public:
-  CalibrationRun(torch::jit::Module prepared, const std::string& method);
+  /// `unobserved`: the numbers of the values whose range is looked at.
+  CalibrationRun(torch::jit::Module prepared, const std::string& method,
+                 const std::set<std::size_t>& unobserved = {});
 
   [[nodiscard]] const c10::FunctionSchema& schema() const noexcept { return schema_; }
   /// Throws what the method throws. `left`, where it is not null, counts what leaves the ranges until now,

@@ -20,6 +20,7 @@
 #include "io/empty_tensors.h"
 #include "io/samples.h"
 #include "ir/analysis.h"
+#include "ir/value_numbers.h"
 #include "passes/place/uncalibrated.h"
 #include "pipeline/calibration_run.h"
 #include "pipeline/evaluation_mode.h"
@@ -247,7 +248,7 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
   stage.model.input_factors.clear();
   stage.ranges_left = {};
   stage.plan.reset();
-  const detail::CalibrationRun run(prepared.module(), options.method);
+  const detail::CalibrationRun run(prepared.module(), options.method, ir::unobserved_values(stage.model));
   // What the calls leave behind is no part of what is converted: it begins as the float model does.
   const torchscript::KeptState state(prepared.module(), {options.method}, detail::observing_modules(stage));
   std::optional<detail::EvaluationMode> evaluation_mode;  // batch norms keep their statistics

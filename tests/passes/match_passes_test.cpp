@@ -117,24 +117,25 @@ TEST(AbsorbClamps, AClampOfWhatOthersReadStaysByItself) {
   EXPECT_EQ(match_of(model, call_node(model, "a")).last, call_node(model, "a"));
 }
 
-TEST(LeaveFloatIslands, ASumOfFloatValuesStaysFloat) {
+TEST(FindIslands, ASumOfFloatValuesIsNotObserved) {
   const passes::PassContext context =
       context_of("  y = torch.erf(self.a.forward(x))\n  return self.b.forward(torch.erf(y + x.mean()))\n");
-  ir::Model model = model_before(context, "leave_float_islands");
-  EXPECT_TRUE(passes::leave_float_islands(model, context));
+  ir::Model model = model_before(context, "find_islands");
+  EXPECT_TRUE(passes::find_islands(model, context));
   const ir::NodeRecord& record = *ir::record_of(model, node_of_kind(model, "aten::add"));
-  EXPECT_EQ(record.placement, ir::Placement::Float);
+  EXPECT_EQ(record.placement, ir::Placement::Undecided);
   EXPECT_EQ(record.reason, ir::Reason::Island);
   EXPECT_FALSE(record.match.has_value());
   EXPECT_FALSE(record.lookup.qconfig.has_value());
+  EXPECT_TRUE(record.unobserved_qconfig.has_value());
   EXPECT_TRUE(ir::record_of(model, call_node(model, "a"))->match.has_value());
 }
 
-TEST(LeaveFloatIslands, ASumOfConvolutionsDoesNot) {
+TEST(FindIslands, ASumOfConvolutionsIs) {
   const passes::PassContext context =
       context_of("  return self.b.forward(self.a.forward(x) + self.a.forward(x))\n");
-  ir::Model model = model_before(context, "leave_float_islands");
-  EXPECT_FALSE(passes::leave_float_islands(model, context));
+  ir::Model model = model_before(context, "find_islands");
+  EXPECT_FALSE(passes::find_islands(model, context));
   EXPECT_TRUE(ir::record_of(model, node_of_kind(model, "aten::add"))->match.has_value());
 }
 
@@ -165,13 +166,13 @@ TEST(LeaveFloatOperators, AnAverageOfWholeMapsStaysFloat) {
   EXPECT_TRUE(ir::record_of(model, node_of_kind(model, "aten::mul"))->match.has_value());
 }
 
-TEST(LeaveFloatIslands, AProductWithANumberAfterABranchThatReturnsFloatStaysFloat) {
+TEST(FindIslands, AProductWithANumberAfterABranchThatReturnsFloatIsNotObserved) {
   const auto is_matched = [](const std::string& other_branch) {
     const passes::PassContext context =
         context_of("  y = self.a.forward(x)\n  if bool(torch.sum(x) > 0):\n    z = " + other_branch +
                    "\n  else:\n    z = y\n  return torch.erf(z * 0.5)\n");
-    ir::Model model = model_before(context, "leave_float_islands");
-    passes::leave_float_islands(model, context);
+    ir::Model model = model_before(context, "find_islands");
+    passes::find_islands(model, context);
     return ir::record_of(model, node_of_kind(model, "aten::mul"))->match.has_value();
   };
   EXPECT_FALSE(is_matched("torch.erf(y)"));

@@ -1,13 +1,13 @@
-// Operators without a weight that do not lie between quantized ones stay float, and filter banks that only
-// float operators read.
+// Operators without a weight that do not lie between quantized ones are not observed, and filter banks that
+// only float operators read are not either.
 //   sqrt(float) → add → sqrt(float)
 // FX quantizes both inputs and the output of this addition. That costs three roundings and takes longer than
 // the addition in float. Values of a wide range (squares, attention scores with a mask of -10000) do not
 // survive it.
 //
-// The graph alone says so, whatever ranges, sizes and dtypes are: calibration would observe these operators
-// in vain. Where an operator may yet turn out float after calibration (leave_float_activations), it is no
-// quantized neighbour.
+// Where they lie the graph alone tells, whatever ranges, sizes and dtypes are. Calibration sees their ranges
+// without observers; leave_float_islands, or a plan, decides about them then. Where an operator may yet turn
+// out float after calibration (leave_float_activations), it is no quantized neighbour.
 
 #include <algorithm>
 #include <optional>
@@ -90,8 +90,8 @@ class Islands {
     bool changed = false;
     for (std::size_t i = 0; i < quantized_.size(); ++i) {
       if (quantized_[i] || !is_optional(i)) continue;
-      leave_match_float(model_, model_.matches[i],
-                        kinds_[i].is_filter_bank ? Reason::FilterBank : Reason::Island);
+      leave_match_unobserved(model_, model_.matches[i],
+                             kinds_[i].is_filter_bank ? Reason::FilterBank : Reason::Island);
       changed = true;
     }
     remove_empty_matches(model_);
@@ -252,6 +252,6 @@ class Islands {
 
 }  // namespace
 
-bool leave_float_islands(Model& model, const PassContext& context) { return Islands(model, context).run(); }
+bool find_islands(Model& model, const PassContext& context) { return Islands(model, context).run(); }
 
 }  // namespace tsq::passes
