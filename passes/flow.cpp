@@ -68,6 +68,14 @@ bool computes_in_bfloat16(const Model&, const PassContext& context) {
 }
 
 bool falls_back(const Model&, const PassContext& context) { return context.table.falls_back_to_libtorch(); }
+/// Whether kernels are known that may refuse operators.
+bool may_refuse(const Model& model, const PassContext& context) {
+  return falls_back(model, context) && context.target.engine != "none";
+}
+bool checks_plan(const Model& model, const PassContext& context) {
+  return context.plan_is_given && may_refuse(model, context);
+}
+
 /// What LibTorch's kernels cost says nothing of programs, or of an accelerator's.
 bool runs_kernels(const Model& model, const PassContext& context) {
   return !runs_programs(model, context) && falls_back(model, context);
@@ -178,8 +186,10 @@ constexpr FlowRow kFlow[] = {
     {"take_other_kernels", Room::Place, Step::Plan, Takes::Best, take_other_kernels, "layers whose kernel is slow → the engine's kernel that returns float", false, runs_kernels},
     {"activate_in_float", Room::Place, Step::Plan, Takes::Best, activate_in_float, "activations whose kernel is slow stay float", false, runs_kernels},
     {"read_recurrent_inputs", Room::Place, Step::Plan, Takes::Best, read_recurrent_inputs, "the first of several recurrent layers stays float; programs read inputs unrounded"},
+    {"leave_refused", Room::Place, Step::Plan, Takes::All, leave_refused, "operators that every int8 kernel refuses compute between roundings", false, may_refuse},
 
     {"apply_plan", Room::Place, Step::Place, Takes::All, apply_plan, "what the plan says → placements, and observers of the values that are rounded"},
+    {"check_plan", Room::Place, Step::Place, Takes::All, check_plan, "refuses a plan by which an operator is in int8 that no kernel takes", false, checks_plan},
     {"find_unobserved_layers", Room::Place, Step::Place, Takes::All, find_unobserved_layers, "layers whose observers are in use and saw nothing, for the report"},
     {"make_gates_linear", Room::Place, Step::Place, Takes::Best, make_gates_linear, "mul(sigmoid(conv(average)), x) → mul(unsqueeze(sigmoid(linear(flatten(average)))), x)", false, runs_kernels},
 

@@ -45,6 +45,7 @@ struct PassContext {
   std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
   std::map<std::string, std::string> kept_float{};  ///< nodes (Decision::node) that stay float, and why
   std::shared_ptr<const Plan> plan{};               ///< what apply_plan does; null: nothing
+  bool plan_is_given{false};                        ///< by the caller of convert: no rule has written it
   std::span<const Sample> samples{};                ///< to find mean errors with
   LoweringOptions lowering{};
   std::vector<LoweringRow> lowering_rows{};  ///< that the program has registered for the table

@@ -107,10 +107,18 @@ bool activate_in_float(ir::Model& model, const PassContext& context);
 ///   LSTM(x) of 3 layers in int8   →   the first in float, two in int8
 bool read_recurrent_inputs(ir::Model& model, const PassContext& context);
 
+/// Operators in int8 that every kernel of the engine refuses are placed as Reference, for the reason that the
+/// first one gives.
+bool leave_refused(ir::Model& model, const PassContext& context);
+
 /// Does what context.plan says, where it is given: the only pass that writes placements of a calibrated
 /// model, and the only one that takes observers out of it. Throws Error(BadConfig) for a plan of another
 /// model, table, target or recipe, and for one that cannot be, naming the operator and the reason.
 bool apply_plan(ir::Model& model, const PassContext& context);
+
+/// Throws Error(BadConfig) where the plan that was carried out has an operator in int8 that every kernel of
+/// the engine refuses, naming both.
+bool check_plan(ir::Model& model, const PassContext& context);
 
 /// Model::unobserved_layers: the layers whose observers are in use and have seen nothing.
 bool find_unobserved_layers(ir::Model& model, const PassContext& context);

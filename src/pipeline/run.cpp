@@ -296,6 +296,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptio
   if (!stage->plan)
     stage->plan = std::make_shared<const Plan>(drafted_plan(stage->model, context, &stage->report.passes));
   context.plan = stage->plan;
+  context.plan_is_given = options.plan.has_value();
   for (const Step step : {Step::Place, Step::Convert})
     run(step, stage->model, context, &stage->report.passes);
   stage->kept_samples = {};

@@ -225,6 +225,29 @@ TEST(Plan, AnOperatorThatPrepareHasNotObservedCannotBeInInt8) {
       << text;
 }
 
+TEST(Plan, WhatEveryKernelRefusesIsPlannedBetweenRoundingsAndNotInInt8) {
+  torch::jit::Module model = testing::user_module("Sum");
+  for (const char* name : {"one", "two"}) model.register_module(name, testing::conv2d(4, 4, 3));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.one.forward(x)\n"
+      "  return self.two.forward(torch.add(y, torch.relu(y), alpha=2))\n");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  calibrate(prepared, std::vector<Sample>{{torch::randn({1, 4, 12, 12})}});
+  Plan plan = converted(prepared).plan();
+  const auto sum = std::ranges::find_if(
+      plan.operators, [](const PlannedOperator& each) { return each.op.find("add") != std::string::npos; });
+  ASSERT_NE(sum, plan.operators.end());
+  EXPECT_EQ(sum->placement, Placement::Reference);
+  EXPECT_EQ(sum->reason, Reason::NoKernel);
+  sum->placement = Placement::Int8;
+  sum->reason = Reason::None;
+  const std::string text = refusal(prepared, plan);
+  EXPECT_NE(text.find("' cannot be planned as int8: the kernels of addition have no alpha"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Plan, OfAnotherModelTableTargetOrRecipeIsRefused) {
   const Prepared model = prepared();
   const Plan plan = converted(model).plan();
