@@ -191,6 +191,7 @@ constexpr FlowRow kFlow[] = {
     {"apply_plan", Room::Place, Step::Place, Takes::All, apply_plan, "what the plan says → placements, and observers of the values that are rounded"},
     {"check_plan", Room::Place, Step::Place, Takes::All, check_plan, "refuses a plan by which an operator is in int8 that no kernel takes", false, checks_plan},
     {"find_unobserved_layers", Room::Place, Step::Place, Takes::All, find_unobserved_layers, "layers whose observers are in use and saw nothing, for the report"},
+    {"price_operators", Room::Place, Step::Place, Takes::PostTraining, price_operators, "what operators take in float and in int8, for the report"},
     {"make_gates_linear", Room::Place, Step::Place, Takes::Best, make_gates_linear, "mul(sigmoid(conv(average)), x) → mul(unsqueeze(sigmoid(linear(flatten(average)))), x)", false, runs_kernels},
 
     {"equalize_across_layers", Room::Numerics, Step::Convert, Takes::Best, equalize_across_layers, "a, relu, b → a (rows · s), relu, b (columns / s)", false, scales_layers},

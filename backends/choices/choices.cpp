@@ -1,5 +1,6 @@
 #include "backends/choices/choices.h"
 
+#include <fmt/format.h>
 #include <tsq/runtime_library.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "backends/kernels/node_work.h"
 #include "backends/programs/translations.h"
 #include "ir/analysis.h"
+#include "operators/traits.h"
+#include "runtime/program/operation_table.h"
 #include "torchscript/modules/recurrent.h"
 
 namespace tsq::kernels {
@@ -29,6 +32,9 @@ const Node* operator_after(const Node* op) {
 
 /// LibTorch's operator that a float operator or layer runs as.
 std::string float_kernel(const Model& model, const Node* op) {
+  if (!ir::is_module_call(op) && op->kind() != c10::prim::CallFunction) return op->kind().toQualString();
+  if (const auto* const traits = operators::traits_of(model, op))
+    return fmt::format("aten::{}", traits->name);
   if (!ir::is_module_call(op)) return op->kind().toQualString();
   const std::string_view type = ir::root_of(ir::call_of(model, op)).type.name;
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLayers{{
@@ -140,6 +146,27 @@ constexpr std::array kFormsOfRows{
     FormOfRow{LoweringForm::WeightOnly, Placement::Int8, Form::Float, Form::Float},
 };
 
+/// Nanoseconds of an operator by operations of a program; none of an elementwise one, which the layer in
+/// front of it does.
+std::optional<double> time_in_program(const Target& target, const Model& model, const Node* op,
+                                      const std::vector<runtime::Kind>& kinds, bool reads_bytes) {
+  const auto* const traits = operators::traits_of(op);
+  const bool is_elementwise =
+      operators::has(traits, operators::Elementwise) || operators::has(traits, operators::ElementwiseOfTwo);
+  const auto work = work_of_node(model, op);
+  if (is_elementwise || !work) return std::nullopt;
+  const std::shared_ptr<const MachineProfile> profile = profile_of(target);
+  double sum = 0;
+  for (const runtime::Kind kind : kinds) {
+    if (runtime::is_view(kind) || kind == runtime::Kind::Convert) continue;
+    const std::string name = std::string(reads_bytes ? "int8 " : "float ").append(runtime::name_of(kind));
+    const auto time = nanoseconds(*profile, {.name = name, .engine = "fused"}, *work);
+    if (!time) return std::nullopt;
+    sum += *time;
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::vector<Choice> engine_choices(const Target& target, const Model& model, const Node* op) {
@@ -174,13 +201,16 @@ std::vector<Choice> Catalogue::choices(const Node* op) {
 }
 
 void Catalogue::add_of_programs(const Node* op, std::vector<Choice>& found) {
-  if (op->inputs().empty() || !op->blocks().empty() || !programs::computes(model_, op, {}, translations_))
-    return;
-  found.push_back({.kernel = kProgramOperator});
+  if (op->inputs().empty() || !op->blocks().empty()) return;
+  const auto kinds = programs::operations_for(model_, op, {}, translations_);
+  if (!kinds) return;
+  found.push_back({.kernel = kProgramOperator,
+                   .nanoseconds = time_in_program(target_, model_, op, *kinds, /*reads_bytes=*/false)});
   found.push_back({.kernel = kProgramOperator,
                    .placement = Placement::Int8,
                    .reads = Form::Bytes,
-                   .returns = Form::Bytes});
+                   .returns = Form::Bytes,
+                   .nanoseconds = time_in_program(target_, model_, op, *kinds, /*reads_bytes=*/true)});
 }
 
 void Catalogue::add_registered(const Node* op, std::vector<Choice>& found) {

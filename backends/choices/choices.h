@@ -25,7 +25,7 @@ struct Choice {
   const ir::Node* with{};  ///< the activation after the operator that the kernel does too; null: none
   /// It takes several times as long as the float operator with a dequantize and a quantize around it.
   bool is_slow{false};
-  std::optional<double> nanoseconds{};  ///< by add_times; none: nobody measured it
+  std::optional<double> nanoseconds{};  ///< none: nobody measured it, or nobody asked (add_times)
   std::optional<Refusal> refusal{};     ///< none: lowering makes it of an operator that reads these forms
 };
 
@@ -37,7 +37,7 @@ struct Choice {
 
 /// Fills in the nanoseconds of LibTorch's kernels among an operator's choices, by the target's profile: of
 /// the kernel alone, on one thread, at the largest sizes that calibration saw. Kernels that the profile does
-/// not know, and operators that calibration has not seen, have none.
+/// not know, and operators that calibration has not seen, have none. Those of programs a Catalogue knows.
 void add_times(const Target& target, const ir::Model& model, const ir::Node* op,
                std::vector<Choice>& choices);
 

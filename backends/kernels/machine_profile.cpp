@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 
 #include "backends/kernels/built_in_profiles.h"
 #include "backends/kernels/time_rows.h"
@@ -138,10 +140,16 @@ MachineProfile MachineProfile::from_dict(const nlohmann::json& json) {
 }
 
 std::shared_ptr<const MachineProfile> machine_profile(std::string_view name) {
+  static std::mutex reading;
+  static std::map<std::string_view, std::shared_ptr<const MachineProfile>> read;
   for (const kernels::BuiltInProfile& profile : kernels::built_in_profiles()) {
     if (profile.name != name) continue;
-    return std::make_shared<const MachineProfile>(
-        MachineProfile::from_dict(parse_json(profile.json, fmt::format("profile '{}'", name))));
+    const std::lock_guard lock(reading);
+    std::shared_ptr<const MachineProfile>& known = read[profile.name];
+    if (known == nullptr)
+      known = std::make_shared<const MachineProfile>(
+          MachineProfile::from_dict(parse_json(profile.json, fmt::format("profile '{}'", name))));
+    return known;
   }
   throw Error(ErrorCode::BadConfig, fmt::format("there is no profile '{}' of a processor", name),
               suggestion(name, built_in_names()));

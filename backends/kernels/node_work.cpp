@@ -93,4 +93,11 @@ std::optional<KernelWork> work_of_node(const ir::Model& model, const ir::Node* n
   return work;
 }
 
+std::optional<KernelWork> work_of_rounding(const ir::Model& model, const ir::Value* value) {
+  const auto sizes = seen_sizes(model, value);
+  if (!sizes) return std::nullopt;
+  const std::vector<Sizes> same{*sizes};
+  return values_work(same, same);
+}
+
 }  // namespace tsq::kernels

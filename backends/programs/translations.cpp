@@ -75,10 +75,19 @@ bool translate(ProgramBuilder& program, const Node* node) {
          translate_expanded(program, node);
 }
 
+std::optional<std::vector<runtime::Kind>> operations_for(const ir::Model& model, const Node* node,
+                                                         const ProgramBuilder::Regions& regions,
+                                                         TranslationCache& cache) {
+  ProgramBuilder program(model, regions, cache);
+  if (!translate(program, node)) return std::nullopt;
+  std::vector<runtime::Kind> kinds;
+  for (const runtime::Operation& operation : program.program().operations) kinds.push_back(operation.kind);
+  return kinds;
+}
+
 bool computes(const ir::Model& model, const Node* node, const ProgramBuilder::Regions& regions,
               TranslationCache& cache) {
-  ProgramBuilder program(model, regions, cache);
-  return translate(program, node);
+  return operations_for(model, node, regions, cache).has_value();
 }
 
 }  // namespace tsq::programs

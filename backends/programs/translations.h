@@ -10,6 +10,11 @@ namespace tsq::programs {
 /// program is of no use then, where it has no operation for the node or for its arguments.
 bool translate(ProgramBuilder& program, const ir::Node* node);
 
+/// The operations by which a program computes a node by itself: none where it has none for it.
+[[nodiscard]] std::optional<std::vector<runtime::Kind>> operations_for(const ir::Model& model,
+                                                                       const ir::Node* node,
+                                                                       const ProgramBuilder::Regions& regions,
+                                                                       TranslationCache& cache);
 /// Whether a program has what a node computes by itself: the same question, where nothing is to be written.
 [[nodiscard]] bool computes(const ir::Model& model, const ir::Node* node,
                             const ProgramBuilder::Regions& regions, TranslationCache& cache);

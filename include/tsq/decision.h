@@ -7,6 +7,16 @@
 
 namespace tsq {
 
+/// What an operator takes as convert has placed what lies around it: its kernel, and the roundings between
+/// the two. Nanoseconds, predicted by the profile of the machine, on one thread.
+struct OperatorPrice {
+  double in_float{};
+  double in_int8{};
+};
+
+/// "float 3.1 µs; int8 14 µs".
+std::string to_text(const OperatorPrice& price);
+
 /// How one operator of the model was quantized, or why it was not.
 struct Decision {
   std::string node{};    ///< name of its output in the captured graph
@@ -41,6 +51,8 @@ struct Decision {
   /// Of the multiply-accumulates of a quantized operator those that stay float: of an LSTM's first layer.
   double float_share{0};
   std::optional<double> seconds{};  ///< time of the float operator in one run; none when it was not measured
+  std::optional<OperatorPrice>
+      price{};  ///< none where a kernel's time is not known, or it has no int8 kernel
 };
 
 /// The notes, and what is said of saturation.

@@ -123,6 +123,9 @@ bool check_plan(ir::Model& model, const PassContext& context);
 /// Model::unobserved_layers: the layers whose observers are in use and have seen nothing.
 bool find_unobserved_layers(ir::Model& model, const PassContext& context);
 
+/// Decision::price: what each operator takes in float and in int8, as its neighbours are placed.
+bool price_operators(ir::Model& model, const PassContext& context);
+
 /// Layers of small gates over images of one point become linear layers, which take a third of the time.
 ///   mul(sigmoid(conv(average)), x)   →   mul(unsqueeze(sigmoid(linear(flatten(average)))), x)
 bool make_gates_linear(ir::Model& model, const PassContext& context);

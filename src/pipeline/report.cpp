@@ -58,6 +58,9 @@ nlohmann::json entry_json(const Decision& decision) {
   if (!decision.method.empty()) entry["method"] = decision.method;
   if (decision.float_share > 0) entry["float_share"] = decision.float_share;
   if (decision.seconds) entry["seconds"] = *decision.seconds;
+  if (decision.price)
+    entry["price"] = {{"float_nanoseconds", decision.price->in_float},
+                      {"int8_nanoseconds", decision.price->in_int8}};
   return entry;
 }
 

@@ -125,6 +125,7 @@ std::string place(const Decision& decision) {
 struct Group {
   const Decision* first;
   std::vector<std::string> places;
+  std::optional<OperatorPrice> price{};  ///< of all together; none where that of one is not known
 };
 
 bool is_told_alike(const Decision& a, const Decision& b) {
@@ -136,14 +137,24 @@ bool is_told_alike(const Decision& a, const Decision& b) {
   return facts(a) == facts(b);
 }
 
+std::optional<OperatorPrice> sum_of(const std::optional<OperatorPrice>& a,
+                                    const std::optional<OperatorPrice>& b) {
+  if (!a || !b) return std::nullopt;
+  return OperatorPrice{.in_float = a->in_float + b->in_float, .in_int8 = a->in_int8 + b->in_int8};
+}
+
 std::vector<Group> groups_of(const Report& report, bool quantized) {
   std::vector<Group> groups;
   for (const Decision& decision : report.decisions) {
     if (decision.quantized != quantized || !decision.on_tensors) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Group& each) { return is_told_alike(*each.first, decision); });
-    if (group == groups.end()) group = groups.insert(group, Group{&decision, {}});
+    if (group == groups.end()) {
+      groups.push_back({.first = &decision, .places = {place(decision)}, .price = decision.price});
+      continue;
+    }
     group->places.push_back(place(decision));
+    group->price = sum_of(group->price, decision.price);
   }
   return groups;
 }
@@ -158,6 +169,7 @@ std::string group_text(const Group& group) {
   const Decision& decision = *group.first;
   std::vector<std::pair<std::string_view, std::string>> facts{
       {"why", decision.reason},
+      {"price", group.price ? to_text(*group.price) : ""},
       {"change", decision.remedy},
       {"kernel", decision.kernel},
       {"pattern", decision.pattern},
@@ -192,6 +204,12 @@ std::string notes_text(const Report& report) {
 }
 
 }  // namespace
+
+std::string to_text(const OperatorPrice& price) {
+  constexpr double kMicroseconds = 1e-3;
+  return fmt::format("float {:.3g} µs; int8 {:.3g} µs", kMicroseconds * price.in_float,
+                     kMicroseconds * price.in_int8);
+}
 
 std::string Totals::macs_text(std::string_view work) const {
   const auto percent = [this](int64_t count) {
