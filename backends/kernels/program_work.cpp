@@ -235,6 +235,9 @@ std::vector<OperationWork> operations_of_program(const runtime::Model& model,
     KernelWork& work = operations.back().work;
     add_post_ops(operation, work);
     work.is_turned = turns_image(fused, operation, channels_last);
+    // Layers read and write the layout in which the program computes, but for images that come in or go out.
+    if (operation.kind == Kind::Convolution || operation.kind == Kind::TransposedConvolution)
+      work.is_channels_last = !work.is_turned;
     work.is_returned =
         std::ranges::find(fused.model.program.outputs, operation.output) != fused.model.program.outputs.end();
     if (operation.kind == Kind::MaxPool || operation.kind == Kind::AvgPool)

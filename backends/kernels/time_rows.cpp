@@ -88,6 +88,10 @@ constexpr Feature kOutputLines{"output_lines", output_lines};
 /// Values of kernels that compute 64 channels at a time.
 constexpr Feature kPaddedValues{
     "padded_values", [](const KernelWork& work) { return work.lines * blocks(channels(work), 64); }};
+/// Values that do not fill a register of 64 bytes, of kernels that go over lines of them.
+constexpr Feature kOddValues{"odd_values", [](const KernelWork& work) {
+                               return work.lines * std::fmod(work.values_out / std::max(1.0, work.lines), 64);
+                             }};
 /// Lines of images whose channels come second.
 constexpr Feature kEdges{
     "edges", [](const KernelWork& work) { return channels(work) * std::sqrt(std::max(0.0, work.lines)); }};
@@ -128,8 +132,9 @@ constexpr std::array kDepthwiseFeatures{kCall,       kWindowValues,  kPlainProdu
                                         kValuesOut,  kTurnedIn,      kTurnedOut,     kColumns,
                                         kRows,       kLineBlocks,    kFarValues,     kSimplePosts,
                                         kHeavyPosts, kFunctionPosts, kTensorPosts,   kShiftedPatches};
-constexpr std::array kOwnDepthwiseFeatures{kCall, kWideWindowValues, kValuesIn,  kValuesOut,  kColumns,
-                                           kRows, kImageLines,       kFarValues, kSimplePosts};
+constexpr std::array kOwnDepthwiseFeatures{kCall,       kWideWindowValues, kValuesIn,   kValuesOut,
+                                           kTurnedIn,   kTurnedOut,        kColumns,    kRows,
+                                           kImageLines, kFarValues,        kSimplePosts};
 constexpr std::array kLinearFeatures{kCall,       kProducts,      kOddPatches, kValuesIn, kValuesOut,
                                      kWeights,    kColumns,       kRows,       kTails,    kSimplePosts,
                                      kHeavyPosts, kFunctionPosts, kTensorPosts};
@@ -145,6 +150,8 @@ constexpr std::array kLineFeatures{kCall, kValuesIn, kLines, kPaddedValues, kFar
 constexpr std::array kValueFeatures{kCall,        kValuesIn,     kValuesOut,  kLines,
                                     kOutputLines, kPaddedValues, kChannels,   kEdges,
                                     kFarValues,   kSimplePosts,  kHeavyPosts, kFunctionPosts};
+constexpr std::array kBroadcastFeatures{kCall,        kValuesIn,  kValuesOut, kLines,    kEdges,
+                                        kOutputLines, kOddValues, kChannels,  kFarValues};
 constexpr std::array kPoolFeatures{kCall,    kValuesIn,    kValuesOut,   kLines,        kOutputLines,
                                    kWindows, kWindowLines, kTailWindows, kPaddedValues, kFarValues};
 constexpr std::array kCallFeatures{kCall};
@@ -183,6 +190,7 @@ bool has_few_inputs(const KernelWork& work) { return work.inputs < 4; }
 bool is_turned_image(const KernelWork& work) { return work.is_turned; }
 bool is_returned(const KernelWork& work) { return work.is_returned; }
 bool is_channels_last(const KernelWork& work) { return work.is_channels_last; }
+bool is_with_number(const KernelWork& work) { return work.values_in <= work.values_out; }
 bool is_broadcast(const KernelWork& work) { return work.values_in < 1.5 * work.values_out; }
 bool is_one_row(const KernelWork& work) { return work.rows == 1; }
 bool is_one_column(const KernelWork& work) { return work.outputs == 1; }
@@ -257,10 +265,11 @@ constexpr std::array kOfValues{
 };
 /// Of two tensors, or of one and a number or a smaller tensor.
 constexpr std::array kOfTwo{
-    Variant{"broadcast", is_broadcast, kValueFeatures},
-    Variant{"channels last", is_channels_last, kValueFeatures},
+    Variant{"number", is_with_number, kValueFeatures},
+    Variant{"broadcast", is_broadcast, kBroadcastFeatures},
     Variant{"", always, kValueFeatures},
 };
+constexpr std::array kOfSlopes{Variant{"", always, kBroadcastFeatures}};
 constexpr std::array kPool{
     Variant{"channels last", is_channels_last, kPoolFeatures},
     Variant{"", always, kPoolFeatures},
@@ -351,12 +360,15 @@ constexpr std::array kKernelRows{
     KernelRows{"int8 avg_pool", kPool},
     KernelRows{"float avg_pool", kPool},
     KernelRows{"aten::pad", kOfValues, "aten::constant_pad_nd"},
-    KernelRows{"aten::add", kOfTwo},
-    KernelRows{"aten::sub", kOfTwo},
-    KernelRows{"aten::mul", kOfTwo},
-    KernelRows{"aten::div", kOfTwo},
-    KernelRows{"quantized::add", kOfTwo},
-    KernelRows{"quantized::mul", kOfTwo},
+    KernelRows{"aten::relu6", kOfValues, "aten::hardtanh"},
+    KernelRows{"aten::clamp", kOfValues, "aten::hardtanh"},
+    KernelRows{"aten::add", kOfTwo, "", true},
+    KernelRows{"aten::sub", kOfTwo, "", true},
+    KernelRows{"aten::mul", kOfTwo, "", true},
+    KernelRows{"aten::div", kOfTwo, "", true},
+    KernelRows{"quantized::add", kOfTwo, "", true},
+    KernelRows{"quantized::mul", kOfTwo, "", true},
+    KernelRows{"quantized::prelu", kOfSlopes, "", true},
     KernelRows{"program call", kOfProgram},
     KernelRows{"interpreter", kOfInterpreter},
     KernelRows{"view", kOfCalls},

@@ -1,5 +1,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -72,6 +73,12 @@ KernelCall with_channels(Draw& draw, const DrawnKernel& kernel) {
 KernelCall binary_of_codes(Draw& draw, const DrawnKernel& kernel) {
   const Sizes sizes = drawn_sizes(draw);
   return call_of(kernel, {random_codes(sizes), random_codes(sizes), kScale, kZeroPoint});
+}
+/// With a code for each channel.
+KernelCall channels_of_codes(Draw& draw, const DrawnKernel& kernel) {
+  const at::Tensor x = drawn_codes(draw);
+  const at::Tensor channels = quantize(at::rand(x.dim() == 2 ? Sizes{x.size(1)} : Sizes{x.size(1), 1, 1}));
+  return call_of(kernel, {x, channels, kScale, kZeroPoint});
 }
 KernelCall gelu(Draw& draw, const DrawnKernel& kernel) {
   return call_of(kernel, {drawn_float(draw), "none"});
@@ -229,6 +236,8 @@ constexpr std::array kOperators{
     DrawnKernel{"aten::upsample_bilinear2d", true, upsample},
     DrawnKernel{"quantized::add", true, binary_of_codes},
     DrawnKernel{"quantized::mul", true, binary_of_codes},
+    DrawnKernel{"quantized::add", true, channels_of_codes},
+    DrawnKernel{"quantized::mul", true, channels_of_codes},
     DrawnKernel{"quantized::cat", true, cat},
     DrawnKernel{"quantized::elu", true, elu},
     DrawnKernel{"quantized::leaky_relu", true, leaky_of_codes},
