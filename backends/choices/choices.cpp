@@ -150,11 +150,12 @@ constexpr std::array kFormsOfRows{
 /// front of it does.
 std::optional<double> time_in_program(const Target& target, const Model& model, const Node* op,
                                       const std::vector<runtime::Kind>& kinds, bool reads_bytes) {
-  const auto* const traits = operators::traits_of(op);
+  const auto* const traits = operators::traits_of(model, op);
   const bool is_elementwise =
       operators::has(traits, operators::Elementwise) || operators::has(traits, operators::ElementwiseOfTwo);
-  const auto work = work_of_node(model, op);
+  auto work = work_of_node(model, op);
   if (is_elementwise || !work) return std::nullopt;
+  work->is_channels_last = true;  // a program lays them so for its layers
   const std::shared_ptr<const MachineProfile> profile = profile_of(target);
   double sum = 0;
   for (const runtime::Kind kind : kinds) {

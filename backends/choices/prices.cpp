@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_set>
 #include <vector>
 
 #include "backends/kernels/machine_profile.h"
@@ -17,24 +18,54 @@ using ir::Node;
 using ir::Placement;
 using ir::Value;
 
-/// The value that was rounded, and moved: what a kernel returned.
-const Value* returned_by_kernel(const Value* value) {
+/// The operator in front of one that only moves values, or takes a list of such apart; null for others.
+const Value* moved_by(const ir::Model& model, const Node* node) {
+  if (node->kind() == c10::prim::ListUnpack) return moved_by(model, node->input(0)->node());
+  if (!operators::moves_values(operators::traits_of(model, node))) return nullptr;
+  const auto operands = ir::operands(node);
+  return operands.empty() ? nullptr : operands.front();
+}
+
+bool rounds(const ir::Model& model, const Node* node) { return operators::is_static_rounding(model, node); }
+
+/// Whether a value is rounded, and made by an int8 kernel: that returns its bytes.
+bool comes_as_bytes(const ir::Model& model, const Value* value) {
+  bool is_rounded = false;
   while (true) {
     const Node* node = value->node();
-    if (!ir::is_observer(node) && !operators::moves_values(operators::traits_of(node))) return value;
-    value = node->input(0);
+    const Value* before = ir::is_observer(node) ? node->input(0) : moved_by(model, node);
+    if (before == nullptr) return is_rounded && ir::placement_of(model, node) == Placement::Int8;
+    is_rounded |= rounds(model, node);
+    value = before;
   }
 }
 
-/// Who reads a value, also after observers and operators that move it.
-void add_readers(const Value* value, std::vector<const Node*>& readers) {
+/// How others read what an operator returns, after observers and operators that move it.
+struct Readers {
+  bool of_bytes{false};
+  bool of_floats{false};
+};
+
+void add_readers(const ir::Model& model, const Value* value, bool is_rounded,
+                 std::unordered_set<const Node*>& seen, Readers& readers) {
   for (const Node* user : ir::users(value)) {
-    if (ir::is_observer(user) || operators::moves_values(operators::traits_of(user))) {
-      for (const Value* output : user->outputs()) add_readers(output, readers);
-    } else {
-      readers.push_back(user);
+    if (!seen.insert(user).second) continue;
+    if (ir::is_observer(user) || moved_by(model, user) != nullptr) {
+      for (const Value* output : user->outputs())
+        add_readers(model, output, is_rounded || rounds(model, user), seen, readers);
+      continue;
     }
+    const Placement placement = ir::placement_of(model, user);
+    const bool is_int8 = placement == Placement::Int8 || placement == Placement::Int8FloatOut;
+    (is_int8 && is_rounded ? readers.of_bytes : readers.of_floats) = true;
   }
+}
+
+Readers readers_of(const ir::Model& model, const Node* op) {
+  Readers readers;
+  std::unordered_set<const Node*> seen;
+  for (const Value* output : op->outputs()) add_readers(model, output, false, seen, readers);
+  return readers;
 }
 
 /// The kernels that round values and make floats of bytes.
@@ -53,21 +84,20 @@ Roundings roundings_of(const Target& target) {
 class Pricing {
  public:
   Pricing(const Target& target, const ir::Model& model, const Node* op)
-      : model_(model), op_(op), profile_(profile_of(target)), roundings_(roundings_of(target)) {
-    std::vector<const Node*> readers;
-    for (const Value* output : op->outputs()) add_readers(output, readers);
-    for (const Node* reader : readers) (reads_bytes(reader) ? is_read_as_bytes_ : is_read_as_float_) = true;
-  }
+      : model_(model),
+        op_(op),
+        profile_(profile_of(target)),
+        roundings_(roundings_of(target)),
+        readers_(readers_of(model, op)) {}
 
-  /// Of the least choice in float, or else in int8; none where no time is known.
-  [[nodiscard]] std::optional<double> least(const std::vector<Choice>& choices, bool in_int8) const {
+  /// The price of the cheapest of the choices that `is_meant` names; none where no time is known.
+  template <typename IsMeant>
+  [[nodiscard]] std::optional<double> least(const std::vector<Choice>& choices,
+                                            const IsMeant& is_meant) const {
     std::optional<double> least;
     for (const Choice& choice : choices) {
-      const bool is_int8 = choice.placement == Placement::Int8 || choice.placement == Placement::Int8FloatOut;
-      const bool is_float = choice.placement == Placement::Float;
       // Of a kernel that does an activation too the time is not the operator's alone.
-      if (!(in_int8 ? is_int8 : is_float) || choice.refusal || choice.with != nullptr || !choice.nanoseconds)
-        continue;
+      if (!is_meant(choice) || choice.refusal || choice.with != nullptr || !choice.nanoseconds) continue;
       const double price = *choice.nanoseconds + of_roundings(choice);
       if (!least || price < *least) least = price;
     }
@@ -75,23 +105,18 @@ class Pricing {
   }
 
  private:
-  [[nodiscard]] bool reads_bytes(const Node* node) const {
-    const Placement placement = ir::placement_of(model_, node);
-    return placement == Placement::Int8 || placement == Placement::Int8FloatOut;
-  }
-
   [[nodiscard]] double of_roundings(const Choice& choice) const {
     double sum = 0;
     for (const Value* operand : ir::operands(op_)) {
       if (!ir::holds_tensor(operand) || operand->node()->kind() == c10::prim::GetAttr) continue;
-      const bool are_bytes = ir::placement_of(model_, returned_by_kernel(operand)->node()) == Placement::Int8;
+      const bool are_bytes = comes_as_bytes(model_, operand);
       if (are_bytes && choice.reads != Form::Bytes) sum += nanoseconds_of(roundings_.dequantize, operand);
       if (!are_bytes && choice.reads == Form::Bytes) sum += nanoseconds_of(roundings_.quantize, operand);
     }
     for (const Value* output : op_->outputs()) {
-      if (choice.returns == Form::Bytes && is_read_as_float_)
+      if (choice.returns == Form::Bytes && readers_.of_floats)
         sum += nanoseconds_of(roundings_.dequantize, output);
-      if (choice.returns != Form::Bytes && is_read_as_bytes_)
+      if (choice.returns != Form::Bytes && readers_.of_bytes)
         sum += nanoseconds_of(roundings_.quantize, output);
     }
     return sum;
@@ -106,22 +131,35 @@ class Pricing {
   const Node* op_;
   std::shared_ptr<const MachineProfile> profile_;
   Roundings roundings_;
-  bool is_read_as_bytes_{false};
-  bool is_read_as_float_{false};
+  Readers readers_;
 };
+
+/// Whether an operator's QConfig finds the range of what it reads when it runs.
+bool is_dynamic(const ir::Model& model, const Node* op) {
+  const QConfig* qconfig = ir::observed_qconfig(model, op);
+  return qconfig != nullptr && resolve(qconfig->activation).is_dynamic;
+}
 
 }  // namespace
 
 std::optional<OperatorPrice> price_of(const Target& target, const ir::Model& model, const Node* op,
                                       Catalogue& catalogue) {
+  // What moves values goes with what it moves.
+  if (moved_by(model, op) != nullptr) return std::nullopt;
   std::vector<Choice> choices = catalogue.choices(op);
   add_times(target, model, op, choices);
   // What a program can compute it does compute.
   const auto is_of_program = [](const Choice& choice) { return choice.kernel == kProgramOperator; };
   if (std::ranges::any_of(choices, is_of_program)) std::erase_if(choices, std::not_fn(is_of_program));
+  const Form reads = is_dynamic(model, op) ? Form::FloatRange : Form::Bytes;
+  const auto is_float = [](const Choice& choice) { return choice.placement == Placement::Float; };
+  const auto is_int8 = [&](const Choice& choice) {
+    return choice.reads == reads &&
+           (choice.placement == Placement::Int8 || choice.placement == Placement::Int8FloatOut);
+  };
   const Pricing pricing(target, model, op);
-  const auto in_float = pricing.least(choices, /*in_int8=*/false);
-  const auto in_int8 = pricing.least(choices, /*in_int8=*/true);
+  const auto in_float = pricing.least(choices, is_float);
+  const auto in_int8 = pricing.least(choices, is_int8);
   if (!in_float || !in_int8) return std::nullopt;
   return OperatorPrice{.in_float = *in_float, .in_int8 = *in_int8};
 }

@@ -227,9 +227,11 @@ std::optional<double> as_measured(const MachineProfile& profile, const Kernel& k
                                   const KernelWork& work) {
   if (profile.measured.empty()) return std::nullopt;
   const std::string name = name_of(kernel);
-  const Numbers sizes = sizes_of(work);
+  std::optional<Numbers> sizes;
   for (const MeasuredKernel& each : profile.measured) {
-    if (each.threads == kernel.threads && each.kernel == name && each.work == sizes) return each.nanoseconds;
+    if (each.threads != kernel.threads || each.kernel != name) continue;
+    if (!sizes) sizes = sizes_of(work);
+    if (each.work == *sizes) return each.nanoseconds;
   }
   return std::nullopt;
 }

@@ -73,7 +73,18 @@ TEST(Prices, ALayerThatReadsBytesPaysForFloatsInFloat) {
   testing::CalibratedModel calibrated = placed();
   const OperatorPrice two = price_of(calibrated, testing::call_node(calibrated.model, "two"));
   EXPECT_DOUBLE_EQ(two.in_float, kDequantize + kFloatLayer);
-  EXPECT_LE(two.in_int8, kInt8Layer + kDequantize) << "erf reads floats";
+  EXPECT_DOUBLE_EQ(two.in_int8, kInt8Layer + kDequantize) << "erf reads floats";
+}
+
+TEST(Prices, ALayerWhoseResultIsNotRoundedReturnsFloats) {
+  testing::CalibratedModel calibrated = placed();
+  ir::Node* one = testing::call_node(calibrated.model, "one");
+  ir::Node* rounding = testing::output_observer(one);
+  ASSERT_NE(rounding, nullptr);
+  rounding->output()->replaceAllUsesWith(one->output());
+  rounding->destroy();
+  EXPECT_DOUBLE_EQ(price_of(calibrated, testing::call_node(calibrated.model, "two")).in_float, kFloatLayer);
+  EXPECT_DOUBLE_EQ(price_of(calibrated, one).in_float, kFloatLayer);
 }
 
 TEST(Prices, ProgramsHaveTimesOfTheirOwn) {
