@@ -58,7 +58,7 @@ class Applied {
     place_operators();
     const std::vector<const Node*> layers = layers_of_bytes();
     round_values();
-    for (const Unobserved& each : unobserved_) round_unobserved(model_, each.op, each.qconfig, each.name);
+    for (const UnobservedOperator& each : unobserved_) round_unobserved(model_, each);
     check_inputs(layers);
     ir::eliminate_dead_code(*model_.graph);
     return true;
@@ -110,7 +110,10 @@ class Applied {
                          planned.node, to_string(planned.placement)),
              "leave it 'float', or give it a QConfig when the model is prepared");
     if (is_island) {
-      unobserved_.push_back({.op = node, .qconfig = *record.unobserved_qconfig, .name = planned.node});
+      unobserved_.push_back({.op = node,
+                             .qconfig = *record.unobserved_qconfig,
+                             .name = planned.node,
+                             .returns_bytes = planned.placement == Placement::Int8});
       record.lookup.qconfig = record.unobserved_qconfig;
       record.observed = record.is_root = true;
     }
@@ -223,12 +226,7 @@ class Applied {
   const PassContext& context_;
   const Plan& plan_;
   std::vector<Node*> operators_;
-  struct Unobserved {
-    Node* op{};
-    QConfig qconfig{};
-    std::string name{};
-  };
-  std::vector<Unobserved> unobserved_{};                  ///< those that are planned in int8
+  std::vector<UnobservedOperator> unobserved_{};
   std::unordered_map<std::string, const Node*> names_{};  ///< of what may read a rounded value
 };
 

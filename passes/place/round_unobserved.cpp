@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -15,9 +18,15 @@
 namespace tsq::passes {
 namespace {
 
-/// Whether a value was a tensor of another dtype in all of calibration: no operator rounds it.
-bool is_of_other_dtype(const ir::ValueFacts& facts) {
-  return !facts.dtypes.empty() && !facts.dtypes.contains(c10::ScalarType::Float);
+bool is_of_integers(const ir::ValueFacts& facts) {
+  return !facts.dtypes.empty() && std::ranges::all_of(facts.dtypes, [](c10::ScalarType dtype) {
+    return c10::isIntegralType(dtype, /*includeBool=*/true);
+  });
+}
+
+/// The weight or bias of a function, or what was computed before the model runs: it is not observed.
+bool is_parameter(const Value* value) {
+  return ir::is_constant(value) || value->node()->kind() == c10::prim::GetAttr;
 }
 
 /// Of the same codes as another, over a range that is known.
@@ -32,37 +41,57 @@ ObserverSpec spec_of_range(const ObserverSpec& like) {
 
 class Rounding {
  public:
-  Rounding(Model& model, Node* op, const ObserverSpec& activation, const std::string& name)
-      : model_(model), op_(op), activation_(activation), name_(name) {}
+  Rounding(Model& model, const UnobservedOperator& island)
+      : model_(model),
+        op_(island.op),
+        activation_(island.qconfig.activation),
+        name_(island.name),
+        returns_bytes_(island.returns_bytes) {}
 
   void run() {
+    bool reads_float = false;
     for (Value* operand : ir::operands(op_)) {
-      if (!ir::holds_tensor(operand) || ir::is_constant(operand) || ir::is_observer(operand->node()))
-        continue;
-      if (const ir::ValueFacts* facts = float_facts(operand, "reads"))
-        ir::replace_operand(op_, operand, observed(operand, facts->range)->output());
+      if (!ir::holds_tensor(operand) || is_parameter(operand)) continue;
+      const bool is_rounded = ir::is_observer(operand->node());
+      if (!is_rounded && !round_operand(operand)) continue;
+      reads_float = true;
     }
-    Value* result = op_->output();
-    const bool is_fixed = activation_.observer == observer_classes::kFixedQParams;
-    const ir::ValueFacts* facts = is_fixed ? nullptr : float_facts(result, "returns");
-    if (!is_fixed && facts == nullptr) return;
-    Node* observer = observed(result, is_fixed ? std::nullopt : facts->range);
-    result->replaceAllUsesAfterNodeWith(observer, observer->output());
+    if (!reads_float) refuse("reads no float32");
+    if (returns_bytes_ && !is_rounded_alone(op_->output())) round_result();
   }
 
  private:
-  /// Null where the value is no float32.
-  const ir::ValueFacts* float_facts(const Value* value, std::string_view what) const {
-    const ir::ValueFacts* facts = ir::facts_of(model_, value);
-    if (facts != nullptr && is_of_other_dtype(*facts)) return nullptr;
-    if (facts == nullptr || !facts->range)
-      throw Error(
-          ErrorCode::BadConfig,
-          fmt::format("operator '{}' cannot be planned as int8: calibration has seen no range of what "
-                      "it {}",
-                      name_, what),
-          "leave it 'float', or calibrate with samples that reach it");
-    return facts;
+  /// False of whole numbers, which stay what they are.
+  bool round_operand(Value* operand) {
+    const ir::ValueFacts* facts = ir::facts_of(model_, before_observers(operand));
+    if (facts != nullptr && is_of_integers(*facts)) return false;
+    ir::replace_operand(op_, operand, observed(operand, range_of(facts, "read"))->output());
+    return true;
+  }
+
+  /// Whether an observer alone reads a value.
+  [[nodiscard]] static bool is_rounded_alone(const Value* value) {
+    return value->uses().size() == 1 && ir::is_observer(value->uses().front().user);
+  }
+
+  void round_result() {
+    Value* result = op_->output();
+    const auto range = range_of(ir::facts_of(model_, result), "return");
+    const bool is_fixed = activation_.observer == observer_classes::kFixedQParams;
+    Node* observer = observed(result, is_fixed ? std::nullopt : range);
+    result->replaceAllUsesAfterNodeWith(observer, observer->output());
+  }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("operator '{}' cannot be planned as int8: in calibration it {}", name_, why),
+                "leave it 'float', or calibrate with samples that reach it");
+  }
+
+  std::optional<ir::RangeSeen> range_of(const ir::ValueFacts* facts, std::string_view what) const {
+    if (facts == nullptr || !facts->range || ir::only_dtype(*facts) != c10::ScalarType::Float)
+      refuse(fmt::format("was not seen to {} float32 alone", what));
+    return facts->range;
   }
 
   /// Without a range it is the operator's own, which is fixed.
@@ -82,12 +111,11 @@ class Rounding {
   Node* op_;
   const ObserverSpec& activation_;
   const std::string& name_;
+  bool returns_bytes_;
 };
 
 }  // namespace
 
-void round_unobserved(Model& model, Node* op, const QConfig& qconfig, const std::string& name) {
-  Rounding(model, op, qconfig.activation, name).run();
-}
+void round_unobserved(Model& model, const UnobservedOperator& op) { Rounding(model, op).run(); }
 
 }  // namespace tsq::passes

@@ -93,9 +93,12 @@ void note(Facts& facts, std::size_t number, const at::Tensor& x) {
 }
 
 void note_range(Facts& facts, std::size_t number, const at::Tensor& x) {
-  const bool has_numbers = x.defined() && x.layout() == c10::kStrided && x.scalar_type() == at::kFloat &&
-                           !x.is_nested() && x.numel() > 0;
+  const bool has_numbers =
+      x.defined() && x.layout() == c10::kStrided && x.scalar_type() == at::kFloat && !x.is_nested();
   if (!has_numbers) return;
+  ValueFacts& value = facts_at(facts, number);
+  if (value.calls > 1 && !value.is_finite) return;
+  if (x.numel() == 0) return join(value, {.is_finite = true});
   const auto range_of = [](const at::Tensor& numbers) {
     const auto [lowest, highest] = at::aminmax(numbers);
     return RangeSeen{.lowest = lowest.item<double>(), .highest = highest.item<double>()};
@@ -109,7 +112,7 @@ void note_range(Facts& facts, std::size_t number, const at::Tensor& x) {
   } else {
     seen.range = range;
   }
-  join(facts_at(facts, number), seen);
+  join(value, seen);
 }
 
 void join(ValueFacts& into, const ValueFacts& from) {

@@ -115,7 +115,7 @@ std::set<std::size_t> unobserved_values(const Model& model) {
   for (const Node* node : nodes_in_order(*model.graph)) {
     const NodeRecord* record = record_of(model, node);
     if (record == nullptr || !record->unobserved_qconfig) continue;
-    for (const Value* operand : operands(node)) add(operand);
+    for (const Value* operand : operands(node)) add(before_observers(operand));
     for (const Value* output : node->outputs()) add(output);
   }
   return numbers;

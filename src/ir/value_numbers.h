@@ -31,7 +31,7 @@ struct NumberedValue {
 /// In the order of the graph, its inputs first.
 [[nodiscard]] std::vector<NumberedValue> numbered_values(Graph& graph);
 
-/// The numbers of what operators read and return that may be rounded and that no observer looks at
+/// The numbers of what operators read and return that may be rounded although nothing observes them
 /// (NodeRecord::unobserved_qconfig).
 [[nodiscard]] std::set<std::size_t> unobserved_values(const Model& model);
 

@@ -131,7 +131,7 @@ TEST(FindIslands, ASumOfFloatValuesIsNotObserved) {
   EXPECT_TRUE(ir::record_of(model, call_node(model, "a"))->match.has_value());
 }
 
-TEST(FindIslands, ASumOfConvolutionsIs) {
+TEST(FindIslands, ASumOfConvolutionsIsObserved) {
   const passes::PassContext context =
       context_of("  return self.b.forward(self.a.forward(x) + self.a.forward(x))\n");
   ir::Model model = model_before(context, "find_islands");
