@@ -314,7 +314,7 @@ Lowered lower(const Reference& reference, const BackendConfig& backend, const Lo
   Lowered lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");
   if (holds_programs(lowered.module())) metadata["libraries"] = nlohmann::json::array({kRuntimeLibrary});
-  if (stage.plan) metadata["plan"] = io::deflated(detail::plan_of(stage).to_dict().dump());
+  if (stage.plan) metadata["plan"] = io::deflated(detail::plan_of(stage, options).to_dict().dump());
   if (options.float_dtype != c10::ScalarType::Float)
     metadata["float_dtype"] = dtype_name(options.float_dtype);
   Module module = lowered.module();  // copies share the module

@@ -19,6 +19,7 @@
 #include "ir/analysis.h"
 #include "passes/legality.h"
 #include "passes/place/draft.h"
+#include "passes/place/plan_names.h"
 #include "torchscript/modules/reference/reference_module.h"
 
 namespace tsq::detail {
@@ -213,6 +214,16 @@ Module unchanged_module(const Stage& stage) {
   return module_of(unchanged, torchscript::Layout::Flat);
 }
 
+/// Decision::node of the operators that a plan of the model places; empty for those that the report has not.
+std::vector<std::string> planned_nodes(const ir::Model& model) {
+  std::vector<std::string> nodes;
+  for (const ir::Node* node : passes::planned_operators(model)) {
+    const Decision* decision = ir::decision_of(model, node);
+    nodes.push_back(decision == nullptr ? std::string() : decision->node);
+  }
+  return nodes;
+}
+
 }  // namespace
 
 void run(Step step, ir::Model& model, const PassContext& context, std::vector<PassRun>* log) {
@@ -269,14 +280,26 @@ std::shared_ptr<const Plan> decided_plan(const Stage& prepared) {
   return std::make_shared<const Plan>(std::move(plan));
 }
 
-Plan plan_of(const Stage& reference) {
+Plan plan_of(const Stage& reference, const LoweringOptions& options) {
   Plan plan = *reference.plan;
+  for (std::size_t i = 0; i < plan.operators.size(); ++i) {
+    const auto kept = options.kept_reference.find(reference.planned_nodes.at(i));
+    PlannedOperator& planned = plan.operators[i];
+    if (kept == options.kept_reference.end() || planned.placement == Placement::Written) continue;
+    planned.placement = Placement::Reference;
+    planned.reason = Reason::KeptReference;
+    planned.detail = kept->second;
+  }
   for (const auto& [path, child] : reference.standalone)
-    plan.standalone.insert_or_assign(path, plan_of(*child));
+    plan.standalone.insert_or_assign(path, plan_of(*child, options));
   return plan;
 }
 
-std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptions& options) {
+namespace {
+
+/// `plan_is_given`: by the caller of convert.
+std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptions& options,
+                                       bool plan_is_given) {
   auto stage = std::make_shared<Stage>(prepared);
   stage->model = prepared.model.copy();
   stage->observed = std::make_shared<ir::Model>(with_own_observers(prepared.model));
@@ -292,22 +315,29 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptio
   Parts parts(options.progress, planned_parts(prepared.model, context.samples));
   context.on_part = [&parts](passes::Part part, std::size_t count) { parts.advance(part, count); };
   stage->is_trained = stage->trains;
-  run(Step::Settle, stage->model, context, &stage->report.passes);
+  detail::run(Step::Settle, stage->model, context, &stage->report.passes);
   if (!stage->plan)
     stage->plan = std::make_shared<const Plan>(drafted_plan(stage->model, context, &stage->report.passes));
   context.plan = stage->plan;
-  context.plan_is_given = options.plan.has_value();
+  context.plan_is_given = plan_is_given;
+  stage->planned_nodes = planned_nodes(stage->model);
   for (const Step step : {Step::Place, Step::Convert})
-    run(step, stage->model, context, &stage->report.passes);
+    detail::run(step, stage->model, context, &stage->report.passes);
   stage->kept_samples = {};
   for (auto& [path, child] : stage->standalone) {
-    child = reference_stage(*child, {.plan = plan_inside(*stage, path)});
+    child = converted_stage(*child, {.plan = plan_inside(*stage, path)}, plan_is_given);
     set_standalone_modules(stage->model, path, child->module);
   }
   stage->module = module_of(*stage);
   stage->report = report_of(*stage);
   parts.finish();
   return stage;
+}
+
+}  // namespace
+
+std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptions& options) {
+  return converted_stage(prepared, options, options.plan.has_value());
 }
 
 Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
@@ -318,7 +348,6 @@ Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
   if (stage.options.target == LoweringTarget::Fused) io::load_runtime();
   PassContext context = context_of(stage);
   context.lowering = options;
-  context.lowering_rows = lowering_rows(stage.backend.name());
   run(Step::Lower, stage.model, context, &stage.report.passes);
   for (auto& [path, child] : stage.standalone) {
     const Lowered lowered = lowered_stage(*child, options);

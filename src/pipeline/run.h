@@ -32,7 +32,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptio
 std::shared_ptr<const Plan> decided_plan(const Stage& prepared);
 
 /// The plan of a converted stage, with those of standalone modules.
-Plan plan_of(const Stage& reference);
+Plan plan_of(const Stage& reference, const LoweringOptions& options = {});
 
 Lowered lowered_stage(const Stage& reference, const LoweringOptions& options);
 

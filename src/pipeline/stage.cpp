@@ -74,7 +74,8 @@ passes::PassContext context_of(const Stage& stage) {
           .convert_custom = stage.convert_custom,
           .convert_mapping = stage.convert_mapping,
           .kept_float = stage.kept_float,
-          .plan = stage.plan};
+          .plan = stage.plan,
+          .lowering_rows = lowering_rows(stage.backend.name())};
 }
 
 Module module_of(const Stage& stage, torchscript::Layout layout) {

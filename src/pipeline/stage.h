@@ -35,7 +35,8 @@ struct Prepared::Stage {
   std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
   std::map<std::string, std::string> kept_float{};  ///< nodes that convert leaves float, and why
   std::shared_ptr<const Plan> plan{};               ///< what convert does; null: what the rules say
-  detail::KeptSamples kept_samples{};  ///< of calibrate's: recipe best finds mean errors with them
+  std::vector<std::string> planned_nodes{};  ///< of a reference: Decision::node of the plan's operators
+  detail::KeptSamples kept_samples{};        ///< of calibrate's: recipe best finds mean errors with them
   std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
   std::shared_ptr<ir::Model> observed{};  ///< of a reference: the calibrated model that it was made of

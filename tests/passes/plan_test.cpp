@@ -225,13 +225,19 @@ TEST(Plan, AnOperatorThatPrepareHasNotObservedCannotBeInInt8) {
       << text;
 }
 
-TEST(Plan, WhatEveryKernelRefusesIsPlannedBetweenRoundingsAndNotInInt8) {
+/// With a sum that no kernel of LibTorch's takes.
+torch::jit::Module refused_sum() {
   torch::jit::Module model = testing::user_module("Sum");
   for (const char* name : {"one", "two"}) model.register_module(name, testing::conv2d(4, 4, 3));
   model.define(
       "def forward(self, x):\n"
       "  y = self.one.forward(x)\n"
       "  return self.two.forward(torch.add(y, torch.relu(y), alpha=2))\n");
+  return model;
+}
+
+TEST(Plan, WhatEveryKernelRefusesIsPlannedBetweenRoundingsAndNotInInt8) {
+  const torch::jit::Module model = refused_sum();
   Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
   calibrate(prepared, std::vector<Sample>{{torch::randn({1, 4, 12, 12})}});
   Plan plan = converted(prepared).plan();
@@ -287,6 +293,57 @@ TEST(Plan, PreparedReferenceAndQuantizedFilesHoldIt) {
   EXPECT_EQ(code_of(loaded), code_of(edited));
   save(lower(edited, backend_config("x86")), path);
   EXPECT_EQ(read_plan(path), plan);
+}
+
+TEST(Plan, WhatAKernelOfTheProgramTakesIsInInt8) {
+  for (const bool is_registered : {false, true}) {
+    testing::CalibratedModel calibrated =
+        testing::before_pass(refused_sum(), torch::randn({1, 4, 12, 12}), "x86", "leave_refused");
+    if (is_registered)
+      calibrated.context.lowering_rows = {
+          {.backend = "x86", .op = symbol("operator.add"), .kernel = "my::add"}};
+    EXPECT_EQ(passes::leave_refused(calibrated.model, calibrated.context), !is_registered);
+  }
+}
+
+TEST(Plan, OfAFileNamesWhatLowerKeptWhereCalibrationHasFoldedCasts) {
+  const testing::TemporaryFolder folder;
+  const BackendConfig backend = backend_config("x86");
+  torch::jit::Module model = testing::user_module("Cast");
+  for (const char* name : {"one", "two"}) model.register_module(name, testing::conv2d(4, 4, 3));
+  model.register_buffer("shift", at::ones({1}, at::kDouble));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.one.forward(x) + self.shift.to(x.dtype)\n"
+      "  return self.two.forward(torch.relu(y))\n");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  calibrate(prepared, std::vector<Sample>{{torch::randn({1, 4, 12, 12})}});
+  const Reference reference = converted(prepared);
+  const std::string kept = decision(reference.report(), "two").node;
+  save(lower(reference, backend, {.kept_reference = {{kept, "why"}}}), folder.file("model.pt"));
+  const Plan plan = read_plan(folder.file("model.pt")).value();
+  for (const PlannedOperator& each : plan.operators)
+    EXPECT_EQ(each.reason == Reason::KeptReference, each.layer == "two") << each.node;
+}
+
+TEST(Plan, OfAFileHasWhatLowerKeptAsTheReferenceHasIt) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("model.pt");
+  const BackendConfig backend = backend_config("x86");
+  const Prepared model = prepared();
+  const Reference reference = converted(model);
+  const std::string kept = decision(reference.report(), "three").node;
+  const Lowered lowered = lower(reference, backend, {.kept_reference = {{kept, "its kernel fails"}}});
+  save(lowered, path);
+  const Plan plan = read_plan(path).value();
+  const auto three = std::ranges::find(plan.operators, "three", &PlannedOperator::layer);
+  ASSERT_NE(three, plan.operators.end());
+  EXPECT_EQ(three->placement, Placement::Reference);
+  EXPECT_EQ(three->reason, Reason::KeptReference);
+  const auto code = [](const Lowered& each) {
+    return each.module().get_method("forward").graph()->toString(/*print_source_locations=*/false);
+  };
+  EXPECT_EQ(code(lower(converted(model, plan), backend)), code(lowered));
 }
 
 TEST(Plan, OfAPreparedModelIsForgottenWhenItSeesMoreData) {

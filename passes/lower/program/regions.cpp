@@ -3,6 +3,7 @@
 #include <torch/csrc/jit/api/function_impl.h>
 
 #include <algorithm>
+#include <array>
 #include <ranges>
 
 #include "backends/programs/expansion.h"
@@ -93,12 +94,21 @@ bool writes_reach_operand(const Model& model, const Node* node) {
          std::ranges::any_of(node->outputs(), [&](const Value* view) { return is_written(model, view); });
 }
 
+/// Whether it is between roundings since kernels that programs do not run refuse it: it was converted for
+/// another target.
+bool is_refused_by_engine(const Model& model, const Node* node) {
+  const ir::NodeRecord* record = ir::record_of(model, node);
+  if (record == nullptr || record->placement != ir::Placement::Reference) return false;
+  constexpr std::array kOfKernels{ir::Reason::NoKernel, ir::Reason::KernelFault, ir::Reason::PackingRefused};
+  return std::ranges::find(kOfKernels, record->reason) != kOfKernels.end();
+}
+
 bool translates_alone(const Model& model, const Node* node, const programs::ProgramBuilder::Regions& regions,
                       programs::TranslationCache& cache) {
   while (node->kind() == c10::prim::ListUnpack || node->kind() == c10::prim::TupleUnpack)
     node = node->input(0)->node();
-  if (!node->blocks().empty() || node->inputs().empty() || ir::stays_float(model, node) ||
-      writes_reach_operand(model, node))
+  const bool stays = ir::stays_float(model, node) && !is_refused_by_engine(model, node);
+  if (!node->blocks().empty() || node->inputs().empty() || stays || writes_reach_operand(model, node))
     return false;
   return programs::computes(model, node, regions, cache);
 }
