@@ -88,7 +88,7 @@ constexpr Feature kOutputLines{"output_lines", output_lines};
 /// Values of kernels that compute 64 channels at a time.
 constexpr Feature kPaddedValues{
     "padded_values", [](const KernelWork& work) { return work.lines * blocks(channels(work), 64); }};
-/// Values that do not fill a register of 64 bytes, of kernels that go over lines of them.
+/// Values of a line beyond whole registers of 64 bytes, which kernels of bytes compute one by one.
 constexpr Feature kOddValues{"odd_values", [](const KernelWork& work) {
                                return work.lines * std::fmod(work.values_out / std::max(1.0, work.lines), 64);
                              }};

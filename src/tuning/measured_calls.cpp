@@ -9,6 +9,7 @@
 #include <span>
 
 #include "backends/kernels/engine_packing.h"
+#include "backends/kernels/thread_count.h"
 #include "base/known_engines.h"
 #include "tuning/drawn_program.h"
 #include "tuning/interpreter.h"
@@ -135,6 +136,7 @@ std::vector<MeasuredCall> measured_calls(const TuneOptions& options) {
   // All passes of one number of threads before the next: a call with one thread takes 1.1 times as long, a
   // small one 1.4 times, in a process that computes with two in between.
   for (const int threads : options.threads) {
+    const kernels::ThreadCount count(threads);
     std::vector<std::vector<MeasuredCall>> passes;
     for (int pass = 0; pass < options.passes; ++pass) passes.push_back(measure_all(work, threads));
     for (MeasuredCall& call : medians(std::move(passes))) calls.push_back(std::move(call));

@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/script.h>
 #include <tsq/backends.h>
@@ -45,28 +46,51 @@ struct TuneCommandOptions {
   std::uint64_t seed{1};
 };
 
-TuneOptions tune_options(const TuneCommandOptions& options, const Progress& progress) {
+TuneOptions tune_options(const TuneCommandOptions& options, int threads, const Progress& progress = {}) {
   return {.name = options.name,
-          .threads = options.threads,
-          .engines = options.engines,
+          .threads = {threads},
+          .engines = options.engines.empty() ? std::vector{options.backend} : options.engines,
           .seed = options.seed,
           .effort = options.effort,
           .progress = progress};
 }
 
-/// The kernels of the model as it is, and as recipe best quantizes it, at its own sizes.
-void add_model(const TuneCommandOptions& options, Steps& steps, MachineProfile& profile) {
+/// A model as it is, and as recipe best quantizes it.
+struct MeasuredModel {
+  std::string engine{};
+  Sample sample{};
+  std::vector<torch::jit::Module> forms{};
+};
+
+MeasuredModel measured_model(const TuneCommandOptions& options) {
   const ModelFile model = load_model(options.model);
   const std::vector<Sample> samples = samples_if_given(options.data, model.module);
   const BackendConfig backend = backend_config(options.backend);
-  const std::string engine(backend.engine());
-  steps.run("measure the model", [&](const Progress&) {
-    measure_model(model.module, engine, samples.front(), tune_options(options, {}), profile);
-    Prepared prepared = prepare(model.module, best_qconfig_mapping(options.backend), backend);
-    calibrate(prepared, samples);
-    const Lowered lowered = convert(prepared, backend);
-    measure_model(lowered.module(), engine, samples.front(), tune_options(options, {}), profile);
-  });
+  Prepared prepared = prepare(model.module, best_qconfig_mapping(options.backend), backend);
+  calibrate(prepared, samples);
+  return {.engine = std::string(backend.engine()),
+          .sample = samples.front(),
+          .forms = {model.module, convert(prepared, backend).module()}};
+}
+
+/// All kernels with one number of threads before the next: see tuning::measured_calls.
+MachineProfile measured_profile(const TuneCommandOptions& options, const MeasuredModel& model, Steps& steps) {
+  MachineProfile profile;
+  for (const int threads : options.threads) {
+    const std::string with = fmt::format("with {} thread{}", threads, threads == 1 ? "" : "s");
+    MachineProfile of_threads = steps.run("measure kernels " + with, [&](const Progress& progress) {
+      return tune(tune_options(options, threads, progress));
+    });
+    profile.name = of_threads.name;
+    profile.processor = of_threads.processor;
+    profile.by_threads.merge(of_threads.by_threads);
+    if (model.forms.empty()) continue;
+    steps.run("measure the model " + with, [&](const Progress&) {
+      for (const torch::jit::Module& form : model.forms)
+        measure_model(form, model.engine, model.sample, tune_options(options, threads), profile);
+    });
+  }
+  return profile;
 }
 
 void run_tune(const TuneCommandOptions& options, const Session& session) {
@@ -74,9 +98,10 @@ void run_tune(const TuneCommandOptions& options, const Session& session) {
     throw UsageError("a model runs on data, and data needs a model; give MODEL.pt and --data, or neither");
   OutputFiles files(session);
   Steps steps(session);
-  MachineProfile profile = steps.run(
-      "measure kernels", [&](const Progress& progress) { return tune(tune_options(options, progress)); });
-  if (!options.model.empty()) add_model(options, steps, profile);
+  // Nothing computes with more threads before what is measured with these.
+  if (!options.threads.empty()) at::set_num_threads(options.threads.front());
+  const MeasuredModel model = options.model.empty() ? MeasuredModel() : measured_model(options);
+  const MachineProfile profile = measured_profile(options, model, steps);
   files.write_json(options.output, profile.to_dict());
   files.commit();
   std::size_t kinds = 0;
@@ -103,7 +128,8 @@ void add_tune_options(const Command& command, TuneCommandOptions& options) {
         "x86|fbgemm|qnnpack|onednn", one_of({kEngines.begin(), kEngines.end()})},
        {.names = "--engines",
         .add = into(options.engines),
-        .help = "Whose kernels are measured (default: all)",
+        .help =
+            "Whose kernels are measured (default: those of --backend); one engine a run is the most exact",
         .type = "x86,fbgemm,…",
         .check = one_of({kEngines.begin(), kEngines.end()}),
         .delimiter = ','},
