@@ -19,6 +19,7 @@
 #include "observers/observer_module.h"
 #include "operators/arguments.h"
 #include "operators/functional_weighted.h"
+#include "operators/weighted.h"
 #include "torchscript/modules/embedding.h"
 #include "torchscript/modules/recurrent.h"
 #include "torchscript/modules/weight_only_linear.h"
@@ -115,6 +116,16 @@ Refusal refusal_of_table(std::string why) {
           "give it float_qparams_weight_only_qconfig, whose weights have a scale for each row, or none"};
 }
 
+/// That a kernel's arguments cannot be told.
+Refusal refusal_of_arguments(std::string_view kernel, const Model& model, const Node* op) {
+  const ir::ModuleCall* call = ir::is_module_call(op) ? &ir::root_of(ir::call_of(model, op)) : nullptr;
+  const bool is_batch_norm = kernel.starts_with("quantized::batch_norm") && call != nullptr && call->module;
+  if (is_batch_norm && !operators::batch_norm_parameters(*call->module))
+    return {Reason::NoKernel, fmt::format("{} needs running statistics, and the layer has none", kernel),
+            "give the layer running statistics (track_running_stats=True), or no qconfig"};
+  return {Reason::NoKernel, fmt::format("{} does not take its arguments", kernel), kSavesNoTime};
+}
+
 bool is_number(const Value* value) { return ir::is_constant(value) && !ir::holds_tensor(value); }
 
 }  // namespace
@@ -185,10 +196,8 @@ UnaryOffer unary_offer(const Target& target, const Model& model, const Node* op)
   const bool has_kernel = row->how == Unary::Kernel;
   std::string kernel = has_kernel ? std::string(row->kernel) : name;
   auto refusal = refusal_by_fault(use_of(target, model, op, kernel));
-  if (!refusal && has_kernel && !kernel_arguments(row->kernel, model, op)) {
-    refusal =
-        Refusal{Reason::NoKernel, fmt::format("{} does not take its arguments", row->kernel), kSavesNoTime};
-  }
+  if (!refusal && has_kernel && !kernel_arguments(row->kernel, model, op))
+    refusal = refusal_of_arguments(row->kernel, model, op);
   return {
       {row, std::move(refusal), is_slower_than_float(target, row->kernel, operators::slope_count(model, op))},
       std::move(kernel)};
