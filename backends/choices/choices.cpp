@@ -12,6 +12,7 @@
 #include "backends/kernels/node_work.h"
 #include "backends/programs/translations.h"
 #include "ir/analysis.h"
+#include "operators/functional_weighted.h"
 #include "operators/traits.h"
 #include "runtime/program/operation_table.h"
 #include "torchscript/modules/recurrent.h"
@@ -32,21 +33,15 @@ const Node* operator_after(const Node* op) {
 
 /// LibTorch's operator that a float operator or layer runs as.
 std::string float_kernel(const Model& model, const Node* op) {
-  if (!ir::is_module_call(op) && op->kind() != c10::prim::CallFunction) return op->kind().toQualString();
+  const bool is_call = ir::is_module_call(op);
+  if (!is_call && op->kind() != c10::prim::CallFunction) return op->kind().toQualString();
   if (const auto* const traits = operators::traits_of(model, op))
     return fmt::format("aten::{}", traits->name);
-  if (!ir::is_module_call(op)) return op->kind().toQualString();
+  if (!is_call) return op->kind().toQualString();
   const std::string_view type = ir::root_of(ir::call_of(model, op)).type.name;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLayers{{
-      {"torch.nn.Linear", "aten::linear"},
-      {"torch.nn.Conv1d", "aten::conv1d"},
-      {"torch.nn.Conv2d", "aten::conv2d"},
-      {"torch.nn.Conv3d", "aten::conv3d"},
-      {"torch.nn.ConvTranspose1d", "aten::conv_transpose1d"},
-      {"torch.nn.ConvTranspose2d", "aten::conv_transpose2d"},
-  }};
-  const auto found = std::ranges::find(kLayers, type, &std::pair<std::string_view, std::string_view>::first);
-  return std::string(found == kLayers.end() ? type : found->second);
+  const std::string_view function = operators::functional_of_module(type);
+  return function.empty() ? std::string(type)
+                          : fmt::format("aten::{}", function.substr(function.rfind('.') + 1));
 }
 
 /// Gathers the choices of one operator.
@@ -146,47 +141,58 @@ constexpr std::array kFormsOfRows{
     FormOfRow{LoweringForm::WeightOnly, Placement::Int8, Form::Float, Form::Float},
 };
 
-/// Nanoseconds of an operator by operations of a program; none of an elementwise one, which the layer in
-/// front of it does.
-std::optional<double> time_in_program(const Target& target, const Model& model, const Node* op,
-                                      const std::vector<runtime::Kind>& kinds, bool reads_bytes) {
-  const auto* const traits = operators::traits_of(model, op);
-  const bool is_elementwise =
-      operators::has(traits, operators::Elementwise) || operators::has(traits, operators::ElementwiseOfTwo);
-  auto work = work_of_node(model, op);
-  if (is_elementwise || !work) return std::nullopt;
-  work->is_channels_last = true;  // a program lays them so for its layers
-  const std::shared_ptr<const MachineProfile> profile = profile_of(target);
-  double sum = 0;
-  for (const runtime::Kind kind : kinds) {
-    if (runtime::is_view(kind) || kind == runtime::Kind::Convert) continue;
-    const std::string name = std::string(reads_bytes ? "int8 " : "float ").append(runtime::name_of(kind));
-    const auto time = nanoseconds(*profile, {.name = name, .engine = "fused"}, *work);
-    if (!time) return std::nullopt;
-    sum += *time;
+/// Fills in the nanoseconds of an operator's choices.
+class Timing {
+ public:
+  Timing(const Target& target, const Model& model, const Node* op, KernelWork work)
+      : target_(target), model_(model), op_(op), work_(std::move(work)), profile_(profile_of(target)) {}
+
+  [[nodiscard]] std::optional<double> time(const Choice& choice) const {
+    if (choice.placement == Placement::Reference) return std::nullopt;
+    return choice.kernel == kProgramOperator ? in_program(choice) : alone(choice);
   }
-  return sum;
-}
+
+ private:
+  [[nodiscard]] std::optional<double> alone(const Choice& choice) const {
+    const bool is_float = choice.placement == Placement::Float;
+    const std::string kernel_name = is_float ? float_kernel(model_, op_) : choice.kernel;
+    const std::string_view name = std::string_view(kernel_name).substr(0, kernel_name.find('.'));
+    const bool is_of_engine = !is_float && !choice.kernel.starts_with("onednn::");
+    const Kernel kernel{.name = name, .engine = is_of_engine ? std::string_view(target_.engine) : ""};
+    return nanoseconds(*profile_, kernel, work_);
+  }
+
+  /// None of an elementwise operator, which the layer in front of it does.
+  [[nodiscard]] std::optional<double> in_program(const Choice& choice) const {
+    const auto* const traits = operators::traits_of(model_, op_);
+    if (choice.operations.empty() || operators::has(traits, operators::Elementwise) ||
+        operators::has(traits, operators::ElementwiseOfTwo))
+      return std::nullopt;
+    KernelWork work = work_;
+    work.is_channels_last = true;  // a program lays them so for its layers
+    double sum = 0;
+    for (const runtime::Kind kind : choice.operations) {
+      if (runtime::is_view(kind) || kind == runtime::Kind::Convert) continue;
+      const std::string name =
+          std::string(choice.reads == Form::Bytes ? "int8 " : "float ").append(runtime::name_of(kind));
+      const auto time = nanoseconds(*profile_, {.name = name, .engine = "fused"}, work);
+      if (!time) return std::nullopt;
+      sum += *time;
+    }
+    return sum;
+  }
+
+  const Target& target_;
+  const Model& model_;
+  const Node* op_;
+  KernelWork work_;
+  std::shared_ptr<const MachineProfile> profile_;
+};
 
 }  // namespace
 
 std::vector<Choice> engine_choices(const Target& target, const Model& model, const Node* op) {
   return Listing(target, model, op).run();
-}
-
-void add_times(const Target& target, const Model& model, const Node* op, std::vector<Choice>& found) {
-  const auto work = work_of_node(model, op);
-  if (!work) return;
-  const std::shared_ptr<const MachineProfile> profile = profile_of(target);
-  for (Choice& choice : found) {
-    if (choice.placement == Placement::Reference || choice.kernel == kProgramOperator) continue;
-    const bool is_float = choice.placement == Placement::Float;
-    const std::string kernel_name = is_float ? float_kernel(model, op) : choice.kernel;
-    const std::string_view name = std::string_view(kernel_name).substr(0, kernel_name.find('.'));
-    const bool is_of_engine = !is_float && !choice.kernel.starts_with("onednn::");
-    const Kernel kernel{.name = name, .engine = is_of_engine ? std::string_view(target.engine) : ""};
-    choice.nanoseconds = nanoseconds(*profile, kernel, *work);
-  }
 }
 
 Catalogue::Catalogue(const Target& target, const Model& model, std::span<const LoweringRow> registered)
@@ -196,8 +202,23 @@ Catalogue::Catalogue(const Target& target, const Model& model, std::span<const L
 
 std::vector<Choice> Catalogue::choices(const Node* op) {
   std::vector<Choice> found = engine_choices(target_, model_, op);
+  for (Choice& choice : other_choices(op)) found.push_back(std::move(choice));
+  return found;
+}
+
+std::vector<Choice> Catalogue::other_choices(const Node* op) {
+  std::vector<Choice> found;
   add_registered(op, found);
   if (target_.runtime == LoweringTarget::Fused) add_of_programs(op, found);
+  return found;
+}
+
+std::vector<Choice> Catalogue::timed_choices(const Node* op) {
+  std::vector<Choice> found = choices(op);
+  auto work = work_of_node(model_, op);
+  if (!work) return found;
+  const Timing timing(target_, model_, op, *std::move(work));
+  for (Choice& choice : found) choice.nanoseconds = timing.time(choice);
   return found;
 }
 
@@ -205,13 +226,12 @@ void Catalogue::add_of_programs(const Node* op, std::vector<Choice>& found) {
   if (op->inputs().empty() || !op->blocks().empty()) return;
   const auto kinds = programs::operations_for(model_, op, {}, translations_);
   if (!kinds) return;
-  found.push_back({.kernel = kProgramOperator,
-                   .nanoseconds = time_in_program(target_, model_, op, *kinds, /*reads_bytes=*/false)});
+  found.push_back({.kernel = kProgramOperator, .operations = *kinds});
   found.push_back({.kernel = kProgramOperator,
                    .placement = Placement::Int8,
                    .reads = Form::Bytes,
                    .returns = Form::Bytes,
-                   .nanoseconds = time_in_program(target_, model_, op, *kinds, /*reads_bytes=*/true)});
+                   .operations = *kinds});
 }
 
 void Catalogue::add_registered(const Node* op, std::vector<Choice>& found) {

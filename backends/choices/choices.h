@@ -13,6 +13,7 @@
 #include "backends/programs/translation_cache.h"
 #include "ir/model.h"
 #include "match/matcher.h"
+#include "runtime/program/program.h"
 
 namespace tsq::kernels {
 
@@ -25,8 +26,9 @@ struct Choice {
   const ir::Node* with{};  ///< the activation after the operator that the kernel does too; null: none
   /// It takes several times as long as the float operator with a dequantize and a quantize around it.
   bool is_slow{false};
-  std::optional<double> nanoseconds{};  ///< none: nobody measured it, or nobody asked (add_times)
-  std::optional<Refusal> refusal{};     ///< none: lowering makes it of an operator that reads these forms
+  std::vector<runtime::Kind> operations{};  ///< of a fused program
+  std::optional<double> nanoseconds{};      ///< none: nobody measured it, or nobody asked (timed_choices)
+  std::optional<Refusal> refusal{};         ///< none: lowering makes it of an operator that reads these forms
 };
 
 /// All that an operator of the calibrated or of the reference graph may become by LibTorch's kernels: the
@@ -35,12 +37,6 @@ struct Choice {
 [[nodiscard]] std::vector<Choice> engine_choices(const Target& target, const ir::Model& model,
                                                  const ir::Node* op);
 
-/// Fills in the nanoseconds of LibTorch's kernels among an operator's choices, by the target's profile: of
-/// the kernel alone, on one thread, at the largest sizes that calibration saw. Kernels that the profile does
-/// not know, and operators that calibration has not seen, have none. Those of programs a Catalogue knows.
-void add_times(const Target& target, const ir::Model& model, const ir::Node* op,
-               std::vector<Choice>& choices);
-
 /// Engine's choices with all else: an operation of a fused program, and the kernels that the program has
 /// registered. The model must not change while there is one.
 class Catalogue {
@@ -48,6 +44,12 @@ class Catalogue {
   Catalogue(const Target& target, const ir::Model& model, std::span<const LoweringRow> registered = {});
 
   [[nodiscard]] std::vector<Choice> choices(const ir::Node* op);
+  /// Those that are not the engine's.
+  [[nodiscard]] std::vector<Choice> other_choices(const ir::Node* op);
+  /// With nanoseconds by the target's profile: of the kernel alone, on one thread, at the largest sizes that
+  /// calibration saw. Kernels that the profile does not know, and operators that calibration has not seen,
+  /// have none; nor have elementwise operators in programs.
+  [[nodiscard]] std::vector<Choice> timed_choices(const ir::Node* op);
 
  private:
   /// A program reads bytes and floats, and rounds what it returns by the way: what it has, it has in int8 as

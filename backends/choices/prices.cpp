@@ -8,6 +8,7 @@
 #include "backends/kernels/machine_profile.h"
 #include "backends/kernels/node_work.h"
 #include "ir/analysis.h"
+#include "match/dtype_check.h"
 #include "operators/roundings.h"
 #include "operators/traits.h"
 
@@ -55,9 +56,8 @@ void add_readers(const ir::Model& model, const Value* value, bool is_rounded,
         add_readers(model, output, is_rounded || rounds(model, user), seen, readers);
       continue;
     }
-    const Placement placement = ir::placement_of(model, user);
-    const bool is_int8 = placement == Placement::Int8 || placement == Placement::Int8FloatOut;
-    (is_int8 && is_rounded ? readers.of_bytes : readers.of_floats) = true;
+    const bool is_in_int8 = ir::is_in_int8(ir::placement_of(model, user));
+    (is_in_int8 && is_rounded ? readers.of_bytes : readers.of_floats) = true;
   }
 }
 
@@ -134,28 +134,22 @@ class Pricing {
   Readers readers_;
 };
 
-/// Whether an operator's QConfig finds the range of what it reads when it runs.
-bool is_dynamic(const ir::Model& model, const Node* op) {
-  const QConfig* qconfig = ir::observed_qconfig(model, op);
-  return qconfig != nullptr && resolve(qconfig->activation).is_dynamic;
-}
-
 }  // namespace
 
 std::optional<OperatorPrice> price_of(const Target& target, const ir::Model& model, const Node* op,
                                       Catalogue& catalogue) {
   // What moves values goes with what it moves.
   if (moved_by(model, op) != nullptr) return std::nullopt;
-  std::vector<Choice> choices = catalogue.choices(op);
-  add_times(target, model, op, choices);
+  std::vector<Choice> choices = catalogue.timed_choices(op);
   // What a program can compute it does compute.
   const auto is_of_program = [](const Choice& choice) { return choice.kernel == kProgramOperator; };
   if (std::ranges::any_of(choices, is_of_program)) std::erase_if(choices, std::not_fn(is_of_program));
-  const Form reads = is_dynamic(model, op) ? Form::FloatRange : Form::Bytes;
+  const QConfig* qconfig = ir::observed_qconfig(model, op);
+  const bool is_dynamic = qconfig != nullptr && match::is_dynamic(*qconfig);
+  const Form reads = is_dynamic ? Form::FloatRange : Form::Bytes;
   const auto is_float = [](const Choice& choice) { return choice.placement == Placement::Float; };
   const auto is_int8 = [&](const Choice& choice) {
-    return choice.reads == reads &&
-           (choice.placement == Placement::Int8 || choice.placement == Placement::Int8FloatOut);
+    return choice.reads == reads && ir::is_in_int8(choice.placement);
   };
   const Pricing pricing(target, model, op);
   const auto in_float = pricing.least(choices, is_float);

@@ -55,7 +55,7 @@ bool is_static(const ir::Model& model, const ir::Match& match) {
 
 bool is_dynamic(const ir::Model& model, const ir::Match& match) {
   const MaybeQConfig& qconfig = qconfig_of(model, match.last);
-  return qconfig && resolve(qconfig->activation).is_dynamic;
+  return qconfig && match::is_dynamic(*qconfig);
 }
 
 bool has_weight(const ir::Model& model, const ir::Match& match) {

@@ -7,6 +7,7 @@
 /// Questions of the calibrated graph and of what the context says of it; more in operators/roundings.h.
 namespace tsq::passes {
 
+using ir::is_in_int8;
 using operators::before_channel_observers;
 using operators::is_channel_observer;
 using operators::is_functional_layer;
@@ -22,11 +23,6 @@ using operators::is_static_rounding;
 
 /// What a static rounding returns, before it was rounded; the value itself for others.
 [[nodiscard]] ir::Value* exact(const ir::Model& model, ir::Value* value);
-
-/// Whether operators with a placement compute in an int8 kernel, whatever it returns.
-[[nodiscard]] constexpr bool is_in_int8(ir::Placement placement) {
-  return placement == ir::Placement::Int8 || placement == ir::Placement::Int8FloatOut;
-}
 
 /// The parameters of a convolution or linear layer that is placed in int8; null for other nodes, and where a
 /// reference module of the user's takes the layer's place.

@@ -89,6 +89,8 @@ bool is_static(const QConfig& qconfig) {
          (activation.dtype == ScalarType::QUInt8 || activation.dtype == ScalarType::QInt8);
 }
 
+bool is_dynamic(const QConfig& qconfig) { return resolve(qconfig.activation).is_dynamic; }
+
 bool weight_is_quantized(const QConfig& qconfig) {
   switch (resolve(qconfig.weight).dtype) {
     case ScalarType::QUInt8:

@@ -24,5 +24,7 @@ bool weight_is_quantized(const QConfig& qconfig);
 bool is_weight_only(const QConfig& qconfig);
 /// Whether activations become bytes by a scale that calibration finds.
 bool is_static(const QConfig& qconfig);
+/// Whether they do by one that is found when the model runs.
+bool is_dynamic(const QConfig& qconfig);
 
 }  // namespace tsq::match

@@ -2,7 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include <map>
+#include <algorithm>
+#include <array>
 
 #include "base/tensor_memory.h"
 #include "ir/analysis.h"
@@ -13,6 +14,21 @@
 
 namespace tsq::operators {
 namespace {
+
+/// The function and the module of a layer.
+struct LayerNames {
+  std::string_view function;
+  std::string_view module;
+};
+constexpr std::array kLayers{
+    LayerNames{"torch.nn.functional.linear", "torch.nn.Linear"},
+    LayerNames{"torch.nn.functional.conv1d", "torch.nn.Conv1d"},
+    LayerNames{"torch.nn.functional.conv2d", "torch.nn.Conv2d"},
+    LayerNames{"torch.nn.functional.conv3d", "torch.nn.Conv3d"},
+    LayerNames{"torch.nn.functional.conv_transpose1d", "torch.nn.ConvTranspose1d"},
+    LayerNames{"torch.nn.functional.conv_transpose2d", "torch.nn.ConvTranspose2d"},
+    LayerNames{"torch.nn.functional.conv_transpose3d", "torch.nn.ConvTranspose3d"},
+};
 
 using ir::kDequantize;
 using ir::kQuantize;
@@ -57,17 +73,13 @@ std::optional<ir::Weighted> with_bias_and_geometry(const Model& model, const Nod
 }  // namespace
 
 std::string_view module_of_functional(std::string_view function) {
-  static const std::map<std::string_view, std::string_view> kModules{
-      {"torch.nn.functional.linear", "torch.nn.Linear"},
-      {"torch.nn.functional.conv1d", "torch.nn.Conv1d"},
-      {"torch.nn.functional.conv2d", "torch.nn.Conv2d"},
-      {"torch.nn.functional.conv3d", "torch.nn.Conv3d"},
-      {"torch.nn.functional.conv_transpose1d", "torch.nn.ConvTranspose1d"},
-      {"torch.nn.functional.conv_transpose2d", "torch.nn.ConvTranspose2d"},
-      {"torch.nn.functional.conv_transpose3d", "torch.nn.ConvTranspose3d"},
-  };
-  const auto found = kModules.find(function);
-  return found == kModules.end() ? std::string_view() : found->second;
+  const auto found = std::ranges::find(kLayers, function, &LayerNames::function);
+  return found == kLayers.end() ? std::string_view() : found->module;
+}
+
+std::string_view functional_of_module(std::string_view module) {
+  const auto found = std::ranges::find(kLayers, module, &LayerNames::module);
+  return found == kLayers.end() ? std::string_view() : found->function;
 }
 
 bool is_functional_layer(const Model& model, const Node* node) {

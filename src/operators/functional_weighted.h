@@ -7,6 +7,8 @@ namespace tsq::operators {
 /// The module class of a functional convolution, transposed convolution or linear layer:
 /// "torch.nn.functional.conv2d" → "torch.nn.Conv2d"; empty for others.
 std::string_view module_of_functional(std::string_view function);
+/// The other way round; empty for other modules.
+std::string_view functional_of_module(std::string_view module);
 
 /// Whether a node calls F.linear, F.conv* or F.conv_transpose*.
 [[nodiscard]] bool is_functional_layer(const ir::Model& model, const ir::Node* node);

@@ -228,9 +228,8 @@ TEST(Choices, KernelsOfACalibratedLayerHaveTimes) {
   const testing::CalibratedModel calibrated = testing::calibrated_model(prepared);
   const ir::Node* layer = testing::call_node(calibrated.model, "layer");
   const kernels::Target target{.engine = "x86", .cpu = TargetCpu::Vnni};
-  std::vector<Choice> choices = kernels::engine_choices(target, calibrated.model, layer);
-  EXPECT_FALSE(choices.front().nanoseconds);
-  kernels::add_times(target, calibrated.model, layer, choices);
+  EXPECT_FALSE(kernels::engine_choices(target, calibrated.model, layer).front().nanoseconds);
+  const std::vector<Choice> choices = kernels::Catalogue(target, calibrated.model).timed_choices(layer);
   EXPECT_GT(choices.front().nanoseconds.value_or(0), 0) << "in float";
   const Choice* int8 = find(choices, "quantized::conv2d.new");
   ASSERT_NE(int8, nullptr);
