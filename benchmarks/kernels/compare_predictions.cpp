@@ -111,7 +111,7 @@ double compare_network(const tsq::MachineProfile& profile, const std::string& ne
   const tsq::Sample sample = tsq::load_samples(data, module).front();
   const auto calls = tsq::tuning::calls_of_network(module, options.engine, sample);
   const auto predicted = tsq::tuning::predicted(profile, calls, threads);
-  const double measured = tsq::tuning::measured(module, options.engine, sample, threads, options.seconds);
+  const double measured = tsq::tuning::measured(module, options.engine, sample, options.seconds);
   const double error = predicted.nanoseconds / measured - 1;
   fmt::print("{:60} {:7.3f} ms predicted, {:7.3f} ms measured: {:+.1f} %\n", file,
              predicted.nanoseconds / kMillisecond, measured / kMillisecond, error * kPercent);

@@ -29,8 +29,9 @@ struct DrawnOperation {
 
 std::span<const DrawnOperation> drawn_operations();
 
-/// The time of each operation of a program, and of the call besides, as those of calls are taken. Nothing for
-/// sizes that have no kernel. Needs libtsq_runtime in the process.
-std::vector<MeasuredCall> measure(const DrawnProgram& program, int threads, int rounds);
+/// The time of each operation of a program, and of the call besides, as those of calls are taken.
+/// kNotMeasured for operations of a slow program, nothing for sizes that have no kernel. With the threads
+/// that LibTorch computes with now. Needs libtsq_runtime in the process.
+std::vector<MeasuredCall> measure(const DrawnProgram& program, int rounds);
 
 }  // namespace tsq::tuning

@@ -1,13 +1,12 @@
 #include "tuning/interpreter.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/jit/api/module.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-
-#include "backends/kernels/thread_count.h"
 
 namespace tsq::tuning {
 namespace {
@@ -44,7 +43,6 @@ std::vector<MeasuredCall> measure_interpreter(int rounds) {
   constexpr int kWarmUp = 5;  // after two calls the interpreter has its plan
   constexpr double kLeast = 50;
   const at::NoGradGuard no_grad;
-  const kernels::ThreadCount one_thread(1);
   const at::Tensor x = at::zeros({1});
   const Operator op("aten::neg");
   std::vector<MeasuredCall> measured;
@@ -58,6 +56,7 @@ std::vector<MeasuredCall> measure_interpreter(int rounds) {
       if (round >= kWarmUp) differences.push_back(std::max(kLeast, whole - kernels));
     }
     measured.push_back({.name = kInterpreter,
+                        .threads = at::get_num_threads(),
                         .work = interpreter_work(static_cast<std::size_t>(nodes)),
                         .nanoseconds = lower_quartile(std::move(differences))});
   }

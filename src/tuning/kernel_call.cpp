@@ -17,7 +17,6 @@
 
 #include "backends/kernels/call_work.h"
 #include "backends/kernels/engine_packing.h"
-#include "backends/kernels/thread_count.h"
 
 namespace tsq::tuning {
 namespace {
@@ -116,15 +115,19 @@ double nanoseconds_of(const Operator& op, const std::vector<c10::IValue>& argume
   return taken.count();
 }
 
-std::optional<MeasuredCall> measure(const KernelCall& call, int threads, int rounds) {
+std::optional<MeasuredCall> measure(const KernelCall& call, int rounds, double too_slow) {
   const at::NoGradGuard no_grad;
-  const kernels::ThreadCount count(threads);
   const kernels::EnginePacking hold(engine_from_name(call.engine.empty() ? "none" : call.engine));
   const std::string name(base_name(call.name));
   try {
     const Operator op(call.name);
-    (void)op.call(call.arguments);
     const kernels::KernelWork work = kernels::work_of_call(name, call.arguments, op.call(call.arguments));
+    MeasuredCall measured{.name = name,
+                          .engine = call.engine,
+                          .threads = at::get_num_threads(),
+                          .work = work,
+                          .nanoseconds = kNotMeasured};
+    if (nanoseconds_of(op, call.arguments) > too_slow) return measured;
     std::vector<double> times;
     for (int round = 0; round < rounds; ++round) {
       std::vector<c10::IValue> results = op.call(call.arguments);
@@ -133,11 +136,8 @@ std::optional<MeasuredCall> measure(const KernelCall& call, int threads, int rou
       write_activations(call.arguments, work.weights > 0, std::move(results));
       times.push_back(nanoseconds_of(op, call.arguments));
     }
-    return MeasuredCall{.name = name,
-                        .engine = call.engine,
-                        .threads = threads,
-                        .work = work,
-                        .nanoseconds = lower_quartile(std::move(times))};
+    measured.nanoseconds = lower_quartile(std::move(times));
+    return measured;
   } catch (const std::exception&) {
     return std::nullopt;  // the engine has no kernel for it, or none for these sizes
   }

@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,10 +45,16 @@ struct MeasuredCall {
   double nanoseconds{0};
 };
 
+/// Nanoseconds of a random call that is not measured: smaller ones tell what its kernel takes. Where a
+/// processor has a reference kernel alone, large calls take minutes.
+inline constexpr double kTooSlow = 2.5e8;
+inline constexpr double kNotMeasured = std::numeric_limits<double>::infinity();
+
 /// The time of a call in the state in which a network makes it: it has run before, what it reads has just
-/// been written, and its weights and code have left the caches nearby. The lower quartile of the
-/// rounds counts. None for a call that raises.
-std::optional<MeasuredCall> measure(const KernelCall& call, int threads, int rounds);
+/// been written, and its weights and code have left the caches nearby. The lower quartile of the rounds
+/// counts. With the threads that LibTorch computes with now. kNotMeasured for a call that takes longer than
+/// `too_slow`; none for one that raises.
+std::optional<MeasuredCall> measure(const KernelCall& call, int rounds, double too_slow = kNotMeasured);
 
 /// The time of one call. Its results are freed after the clock has stopped.
 double nanoseconds_of(const Operator& op, const std::vector<c10::IValue>& arguments);

@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <ATen/core/class_type.h>
 #include <ATen/core/function.h>
 
@@ -7,7 +8,6 @@
 #include <numeric>
 
 #include "backends/kernels/program_work.h"
-#include "backends/kernels/thread_count.h"
 #include "runtime/program/program_json.h"
 #include "tuning/drawn_program.h"
 
@@ -53,7 +53,6 @@ Loaded loaded(const DrawnProgram& drawn) {
       {runtime::to_json(drawn.model.program), c10::List<at::Tensor>(drawn.constants)});
   program.operations = kernels::operations_of_program(drawn.model, {drawn.input.sizes().vec()}, {});
   program.times.resize(program.operations.size());
-  (void)operation_times(program);
   return program;
 }
 
@@ -71,7 +70,8 @@ void measure_once(Loaded& program, const Operator& run) {
   program.calls.push_back(nanoseconds_of(run, arguments_of(program)));
 }
 
-std::vector<MeasuredCall> measured_operations(Loaded& loaded, int threads) {
+std::vector<MeasuredCall> measured_operations(Loaded& loaded) {
+  const int threads = at::get_num_threads();
   std::vector<MeasuredCall> measured;
   for (std::size_t i = 0; i < loaded.operations.size(); ++i) {
     measured.push_back({.name = loaded.operations[i].name,
@@ -91,15 +91,23 @@ std::vector<MeasuredCall> measured_operations(Loaded& loaded, int threads) {
   return measured;
 }
 
+std::vector<MeasuredCall> not_measured(Loaded loaded) {
+  for (std::vector<double>& times : loaded.times) times = {kNotMeasured};
+  loaded.within = {0};
+  loaded.calls = {kNotMeasured};
+  return measured_operations(loaded);
+}
+
 }  // namespace
 
-std::vector<MeasuredCall> measure(const DrawnProgram& program, int threads, int rounds) {
-  const kernels::ThreadCount count(threads);
+std::vector<MeasuredCall> measure(const DrawnProgram& program, int rounds) {
   const Operator run("tsq::run");
   try {
     Loaded measured = loaded(program);
+    const std::vector<double> first = operation_times(measured);
+    if (std::accumulate(first.begin(), first.end(), 0.0) > kTooSlow) return not_measured(std::move(measured));
     for (int round = 0; round < rounds; ++round) measure_once(measured, run);
-    return measured_operations(measured, threads);
+    return measured_operations(measured);
   } catch (const std::exception&) {
     return {};  // these sizes have no kernel
   }

@@ -5,6 +5,7 @@
 #include <tsq/runtime_library.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <span>
 
@@ -80,40 +81,38 @@ std::optional<KernelCall> drawn_call(const DrawnCalls& drawn, Draw& draw) {
   }
 }
 
-void measure_kernel(const DrawnCalls& drawn, int threads, const TuneOptions& options,
-                    std::vector<MeasuredCall>& calls) {
+void measure_kernel(const DrawnCalls& drawn, const TuneOptions& options, std::vector<MeasuredCall>& calls) {
   Draw draw(seed_of(options.seed, drawn.kernel->name, drawn.engine));
   for (int i = number_of_calls(drawn.kernel->calls, options.effort); i > 0; --i) {
     const auto call = drawn_call(drawn, draw);
     if (!call) continue;
-    if (auto measured = measure(*call, threads, options.rounds)) calls.push_back(*std::move(measured));
+    if (auto measured = measure(*call, options.rounds, kTooSlow)) calls.push_back(*std::move(measured));
   }
 }
 
-void measure_operation(const DrawnOperation& operation, int threads, const TuneOptions& options,
+void measure_operation(const DrawnOperation& operation, const TuneOptions& options,
                        std::vector<MeasuredCall>& calls) {
   Draw draw(seed_of(options.seed, operation.name, "fused"));
   for (int i = number_of_calls(operation.programs, options.effort); i > 0; --i) {
-    for (MeasuredCall& call : measure(operation.program(draw, operation), threads, options.rounds))
+    for (MeasuredCall& call : measure(operation.program(draw, operation), options.rounds))
       calls.push_back(std::move(call));
   }
 }
 
-std::vector<MeasuredCall> measure_all(Work& work, int threads) {
+std::vector<MeasuredCall> measure_all(Work& work) {
   std::vector<MeasuredCall> calls = measure_interpreter(work.options.rounds);
-  for (MeasuredCall& call : calls) call.threads = threads;
   for (const DrawnCalls& drawn : work.kernels) {
-    measure_kernel(drawn, threads, work.options, calls);
+    measure_kernel(drawn, work.options, calls);
     work.count();
   }
   for (const DrawnOperation& operation : work.operations) {
-    measure_operation(operation, threads, work.options, calls);
+    measure_operation(operation, work.options, calls);
     work.count();
   }
   return calls;
 }
 
-/// The median of each call's times.
+/// The median of each call's times, of those that were measured.
 std::vector<MeasuredCall> medians(std::vector<std::vector<MeasuredCall>> passes) {
   std::vector<MeasuredCall> calls = std::move(passes.front());
   std::vector<double> times(passes.size());
@@ -122,6 +121,7 @@ std::vector<MeasuredCall> medians(std::vector<std::vector<MeasuredCall>> passes)
     for (std::size_t pass = 1; pass < passes.size(); ++pass) times[pass] = passes[pass].at(i).nanoseconds;
     calls[i].nanoseconds = bench::median(times);
   }
+  std::erase_if(calls, [](const MeasuredCall& call) { return !std::isfinite(call.nanoseconds); });
   return calls;
 }
 
@@ -138,7 +138,7 @@ std::vector<MeasuredCall> measured_calls(const TuneOptions& options) {
   for (const int threads : options.threads) {
     const kernels::ThreadCount count(threads);
     std::vector<std::vector<MeasuredCall>> passes;
-    for (int pass = 0; pass < options.passes; ++pass) passes.push_back(measure_all(work, threads));
+    for (int pass = 0; pass < options.passes; ++pass) passes.push_back(measure_all(work));
     for (MeasuredCall& call : medians(std::move(passes))) calls.push_back(std::move(call));
   }
   return calls;

@@ -11,7 +11,6 @@
 #include "backends/kernels/engine_packing.h"
 #include "backends/kernels/machine_profile.h"
 #include "backends/kernels/program_work.h"
-#include "backends/kernels/thread_count.h"
 #include "backends/kernels/time_rows.h"
 #include "io/samples.h"
 #include "pipeline/operator_watch.h"
@@ -148,10 +147,9 @@ std::vector<PredictedKind> predicted_kinds(const MachineProfile& profile, const 
 }
 
 double measured(const torch::jit::Module& module, const std::string& engine, const Sample& sample,
-                int threads, double seconds) {
+                double seconds) {
   using Clock = std::chrono::steady_clock;
   const at::NoGradGuard no_grad;
-  const kernels::ThreadCount count(threads);
   const kernels::EnginePacking hold(engine_from_name(engine));
   constexpr std::size_t kWarmUp = 5;
   constexpr std::size_t kFewest = 15;

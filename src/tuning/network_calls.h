@@ -49,6 +49,6 @@ struct PredictedKind {
 
 /// Nanoseconds of a call: the lower quartile of calls, after some that do not count.
 [[nodiscard]] double measured(const torch::jit::Module& module, const std::string& engine,
-                              const Sample& sample, int threads, double seconds);
+                              const Sample& sample, double seconds);
 
 }  // namespace tsq::tuning

@@ -51,7 +51,7 @@ void measure_model(const torch::jit::Module& model, const std::string& engine, c
     const kernels::ThreadCount count(threads);
     const torch::jit::Module own = packed_anew(model, engine);
     for (const tuning::KernelCall& call : tuning::calls_of_network(own, engine, sample).calls) {
-      if (const auto measured = tuning::measure(call, threads, options.passes * options.rounds))
+      if (const auto measured = tuning::measure(call, options.passes * options.rounds))
         add_measured(*measured, profile);
     }
   }
