@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "ir/analysis.h"
+#include "ir/observer_results.h"
 #include "match/channel_scaling.h"
-#include "passes/numerics/observer_result.h"
 
 namespace tsq::passes {
 namespace {
@@ -96,8 +96,7 @@ std::optional<ObservedRange> observed_range(const Model& model, const Node* obse
   const ResolvedObserver config = resolve(entry.spec);
   const bool is_byte = config.dtype == c10::ScalarType::QUInt8 || config.dtype == c10::ScalarType::QInt8;
   if (config.is_dynamic || !is_byte || !config.quant_min || !config.quant_max) return std::nullopt;
-  const ir::ObserverResult found =
-      entry.result ? *entry.result : observer_result(entry.spec, entry.module.value());
+  const ir::ObserverResult found = ir::result_of(entry);
   if (!found.saw_data || found.saw_other_dtype || !found.qparams) return std::nullopt;
   const QParams& qparams = *found.qparams;
   if (qparams.scale.numel() != 1) return std::nullopt;

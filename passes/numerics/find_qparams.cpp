@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
-#include "observers/observer_module.h"
+#include "ir/observer_results.h"
 #include "operators/constant_expressions.h"
-#include "passes/numerics/observer_result.h"
 #include "passes/numerics/passes.h"
 
 namespace tsq::passes {
@@ -42,7 +40,7 @@ std::string observed_name(const ir::Model& model, const ir::ObserverEntry& entry
 /// An error of an observer says which one it is.
 ir::ObserverResult named_result(const ir::Model& model, const ir::ObserverEntry& entry) {
   try {
-    return observer_result(entry.spec, entry.module.value());
+    return ir::result_of(entry);
   } catch (const Error& error) {
     throw Error(error.code(),
                 fmt::format("the range of '{}': {}", observed_name(model, entry), error.problem()),
@@ -64,16 +62,6 @@ void observe_weights(ir::Model& model) {
 }
 
 }  // namespace
-
-ir::ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
-  if (spec.observer == observer_classes::kInputEqualization ||
-      spec.observer == observer_classes::kChannelStatistics ||
-      spec.observer == observer_classes::kInputProducts)
-    return {};
-  ir::ObserverResult result{.saw_data = saw_data(observer), .saw_other_dtype = saw_other_dtype(observer)};
-  if (finds_qparams(spec)) result.qparams = calculate_qparams(observer);
-  return result;
-}
 
 bool find_qparams(ir::Model& model, const PassContext& context) {
   const std::vector<ir::ObserverEntry*> unasked = unasked_observers(model);

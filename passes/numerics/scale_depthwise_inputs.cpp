@@ -15,6 +15,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/observer_results.h"
 #include "match/channel_scaling.h"
 #include "operators/images/zero_padding.h"
 #include "operators/traits.h"
@@ -22,7 +23,6 @@
 #include "passes/numerics/channel_factors.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/held_back_noise.h"
-#include "passes/numerics/observer_result.h"
 #include "passes/numerics/passes.h"
 
 namespace tsq::passes {
@@ -100,8 +100,7 @@ std::optional<Depthwise> depthwise(const ChannelFactors& factors, Node* node) {
   if (!range) return std::nullopt;
   const ir::ObserverEntry& entry = ir::observer_of(factors.model, observer);
   const ResolvedObserver config = resolve(entry.spec);
-  const ir::ObserverResult found =
-      entry.result ? *entry.result : observer_result(entry.spec, entry.module.value());
+  const ir::ObserverResult found = ir::result_of(entry);
   return Depthwise{.layer = node,
                    .input = *input,
                    .range = *range,

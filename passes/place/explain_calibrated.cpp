@@ -1,12 +1,16 @@
 // What calibration says about operators: which compute with integers, which were never reached, which met NaN
-// or infinity.
+// or infinity, which read the same number everywhere.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "ir/analysis.h"
+#include "ir/value_numbers.h"
 #include "observers/observer_module.h"
+#include "operators/constant_expressions.h"
+#include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 #include "passes/place/uncalibrated.h"
 
@@ -61,13 +65,38 @@ bool note_non_finite(const Observers& observers, std::string_view what, Decision
   return true;
 }
 
+/// What nodes read that follows from the model's inputs and was one number in all samples.
+std::set<const ir::ValueFacts*> constants_read(const Model& model, const Node* node) {
+  std::set<const ir::ValueFacts*> found;
+  for (const Value* operand : ir::operands(node)) {
+    const Value* value = before_observers(operand);
+    const ir::ValueFacts* facts = ir::facts_of(model, value);
+    const bool is_known = ir::is_observer(operand->node()) && facts != nullptr && ir::was_constant(*facts);
+    if (is_known && !operators::ConstantExpressions(model).value_of(value)) found.insert(facts);
+  }
+  return found;
+}
+
+/// Whether there were such values.
+bool note_constants(const Model& model, const Node* node, Decision& decision) {
+  const auto constants = constants_read(model, node);
+  for (const ir::ValueFacts* facts : constants) {
+    decision.notes.push_back(
+        fmt::format("what it reads was {:g} everywhere in all samples of calibration, which tells no range: "
+                    "add samples in which it varies, if it may",
+                    facts->range->lowest));
+  }
+  return !constants.empty();
+}
+
 /// Whether there was anything to say.
 bool explain(Model& model, Node* node, ir::NodeRecord& record) {
   const Observers inputs = input_observers(model, node);
   const Observers outputs = output_observers(model, node);
   if (inputs.empty() && outputs.empty()) return false;
-  const bool is_noted = note_non_finite(inputs, "reads", record.decision);
-  const bool has_notes = note_non_finite(outputs, "returns", record.decision) || is_noted;
+  bool has_notes = note_non_finite(inputs, "reads", record.decision);
+  has_notes |= note_non_finite(outputs, "returns", record.decision);
+  has_notes |= note_constants(model, node, record.decision);
   // What it reads may have come by another way; what it returns has not.
   const Observers& telling = outputs.empty() ? inputs : outputs;
   if (std::ranges::none_of(telling, [](const ObserverEntry* entry) { return was_reached(*entry); })) {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "ir/analysis.h"
-#include "observers/rounding_noise.h"
+#include "ir/observer_results.h"
 #include "operators/attention.h"
 #include "operators/traits.h"
 #include "passes/context/nodes.h"
@@ -27,8 +27,7 @@ Node* rounding_at(const Model& model, const Use& use) {
 }
 
 std::optional<RoundingNoise> noise_of(const Model& model, const Node* rounding) {
-  const auto& observer = ir::observer_of(model, rounding).module;
-  return observer ? rounding_noise(*observer) : std::nullopt;
+  return ir::noise_of(ir::observer_of(model, rounding));
 }
 
 /// The operator in front of those that only move values.

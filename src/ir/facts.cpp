@@ -132,6 +132,10 @@ void join(Facts& into, const Facts& from) {
     join(facts_at(into, number), from.values[number]);
 }
 
+bool was_constant(const ValueFacts& value) {
+  return value.range && value.is_finite.value_or(false) && value.range->lowest == value.range->highest;
+}
+
 std::optional<c10::ScalarType> only_dtype(const ValueFacts& value) {
   return value.dtypes.size() == 1 ? std::optional(*value.dtypes.begin()) : std::nullopt;
 }

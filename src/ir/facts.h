@@ -59,6 +59,9 @@ void note_range(Facts& facts, std::size_t number, const at::Tensor& x);
 void join(ValueFacts& into, const ValueFacts& from);
 void join(Facts& into, const Facts& from);
 
+/// Whether all numbers of a value were one number, in all samples, as far as somebody looked.
+[[nodiscard]] bool was_constant(const ValueFacts& value);
+
 /// The one dtype that was seen; none where there were several or none.
 [[nodiscard]] std::optional<c10::ScalarType> only_dtype(const ValueFacts& value);
 

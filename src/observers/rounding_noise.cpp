@@ -10,9 +10,16 @@
 
 namespace tsq {
 
-std::optional<RoundingNoise> rounding_noise(const torch::jit::Module& observer) {
-  if (!observer.hasattr("histogram") || !saw_data(observer)) return std::nullopt;
-  const QParams qparams = calculate_qparams(observer);
+bool counts_values(const torch::jit::Module& observer) {
+  return observer.hasattr("histogram") && saw_data(observer);
+}
+
+std::optional<RoundingNoise> rounding_noise(const torch::jit::Module& observer, const QParams& qparams) {
+  const bool is_signed = qparams.dtype == c10::ScalarType::QInt8;
+  const bool is_byte = is_signed || qparams.dtype == c10::ScalarType::QUInt8;
+  if (!counts_values(observer) || !is_byte) return std::nullopt;
+  const double lowest = is_signed ? -128 : 0;
+  const double highest = is_signed ? 127 : 255;
   const double step = qparams.scale.item<double>();
   const double zero_point = qparams.zero_point.item<double>();
   const HistogramView view = view_of(observer);
@@ -22,7 +29,7 @@ std::optional<RoundingNoise> rounding_noise(const torch::jit::Module& observer) 
   double count = 0;
   for (std::size_t i = 0; i < bins.counts.size(); ++i) {
     const double value = view.min_val + (static_cast<double>(i) + 0.5) * bins.width;
-    const double code = std::clamp(std::nearbyint(value / step) + zero_point, 0.0, 255.0);
+    const double code = std::clamp(std::nearbyint(value / step) + zero_point, lowest, highest);
     const double error = value - (code - zero_point) * step;
     sum.squared_error += bins.counts[i] * (error * error + within_bin);
     sum.square += bins.counts[i] * value * value;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/observer.h>
 
 #include <optional>
 
@@ -12,10 +13,14 @@ struct RoundingNoise {
   double square{0};
 
   [[nodiscard]] double share() const { return squared_error / square; }
+  bool operator==(const RoundingNoise&) const = default;
 };
 
-/// The error of rounding what `observer` has seen to 8 bits. Empty where it has seen nothing, for zeros
-/// alone, and for classes that do not count values.
-std::optional<RoundingNoise> rounding_noise(const torch::jit::Module& observer);
+/// Whether an observer has counted the values that it was shown.
+[[nodiscard]] bool counts_values(const torch::jit::Module& observer);
+
+/// The error of rounding what `observer` has counted to the 8 bits of its qparams. Empty where it has counted
+/// nothing or zeros alone, and for other dtypes.
+std::optional<RoundingNoise> rounding_noise(const torch::jit::Module& observer, const QParams& qparams);
 
 }  // namespace tsq

@@ -21,8 +21,8 @@
 #include "base/text.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
+#include "ir/observer_results.h"
 #include "match/qconfig_lookup.h"
-#include "passes/numerics/observer_result.h"
 #include "pipeline/output_power.h"
 #include "pipeline/run.h"
 #include "torchscript/kept_state.h"
@@ -308,8 +308,7 @@ Calibrated calibrated(const Prepared& prepared) {
   result.stage.model = with_own_observers(stage.model);
   take_measured(result.stage.model, stage);
   result.stage.kept_samples = {};  // they have served
-  for (ir::ObserverEntry& observer : result.stage.model.observers)
-    observer.result = passes::observer_result(observer.spec, *observer.module);
+  for (ir::ObserverEntry& observer : result.stage.model.observers) observer.result = ir::result_of(observer);
   result.layers = layers_of(stage, result.unobserved);
   return result;
 }

@@ -163,7 +163,7 @@ class RecurrentCalls {
     return last;
   }
 
-  /// Directions are joined along the last axis, and behind an LSTM's steps are its cell states.
+  /// Directions are joined along the last axis, and after an LSTM's steps are its cell states.
   static bool keeps_steps(const json& operation) {
     if (operation["kind"] == "concat") return operation.value("axis", -1) == -1;
     if (operation["kind"] == "slice") return operation.value("end", json()) == json(-1);

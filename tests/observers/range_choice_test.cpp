@@ -218,18 +218,31 @@ TEST(RoundingNoise, IsTheSquaredErrorOfTheCodesBesideTheSquares) {
     const at::Tensor codes = ((distribution.values / scale).round() + zero_point).clamp(0, 255);
     const at::Tensor error = distribution.values - (codes - zero_point) * scale;
     const double share = (error.square().sum() / distribution.values.square().sum()).item<double>();
-    const tsq::RoundingNoise noise = tsq::rounding_noise(observer).value();
+    const tsq::RoundingNoise noise = tsq::rounding_noise(observer, qparams).value();
     EXPECT_NEAR(noise.share() / share, 1, 0.15) << distribution.name;
     EXPECT_NEAR(noise.square / distribution.values.square().mean().item<double>(), 1, 0.01)
         << distribution.name;
   }
 }
 
+TEST(RoundingNoise, IsThatOfTheDtypesCodes) {
+  torch::jit::Module observer = tsq::make_observer(named("HistogramObserver"));
+  observer.forward({at::randn({10'000})});
+  tsq::QParams qparams = tsq::calculate_qparams(observer);
+  const double bytes = tsq::rounding_noise(observer, qparams).value().squared_error;
+  qparams.zero_point = qparams.zero_point - 128;
+  qparams.dtype = c10::ScalarType::QInt8;
+  EXPECT_NEAR(tsq::rounding_noise(observer, qparams).value().squared_error, bytes, 1e-12);
+  qparams.dtype = c10::ScalarType::QInt32;
+  EXPECT_FALSE(tsq::rounding_noise(observer, qparams));
+}
+
 TEST(RoundingNoise, IsNotKnownWhereNothingIsCounted) {
   torch::jit::Module counts_nothing = tsq::make_observer(named("MinMaxObserver"));
   counts_nothing.forward({at::randn({100})});
-  EXPECT_FALSE(tsq::rounding_noise(counts_nothing));
-  EXPECT_FALSE(tsq::rounding_noise(tsq::make_observer(named("MSEObserver"))));
+  EXPECT_FALSE(tsq::counts_values(counts_nothing));
+  EXPECT_FALSE(tsq::rounding_noise(counts_nothing, tsq::calculate_qparams(counts_nothing)));
+  EXPECT_FALSE(tsq::counts_values(tsq::make_observer(named("MSEObserver"))));
 }
 
 }  // namespace

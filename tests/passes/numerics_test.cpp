@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "ir/analysis.h"
-#include "passes/numerics/observer_result.h"
+#include "observers/observer_module.h"
 #include "passes/numerics/passes.h"
 #include "support/calibrated_model.h"
 #include "support/small_models.h"
@@ -80,8 +80,7 @@ TEST(FindQParams, AsksEachObserverThatIsInUseOnce) {
   const ir::ObserverEntry& input = model.observers.front();
   ASSERT_TRUE(input.result && input.result->qparams);
   EXPECT_TRUE(input.result->saw_data);
-  EXPECT_TRUE(at::equal(input.result->qparams->scale,
-                        passes::observer_result(input.spec, *input.module).qparams->scale));
+  EXPECT_TRUE(at::equal(input.result->qparams->scale, calculate_qparams(*input.module).scale));
   EXPECT_FALSE(passes::find_qparams(model, context));
   EXPECT_EQ(results(model), parts);
 }

@@ -3,6 +3,7 @@
 
 #include "ir/facts.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <tsq/error.h>
@@ -17,7 +18,9 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/observer_results.h"
 #include "ir/value_numbers.h"
+#include "observers/observer_module.h"
 #include "pipeline/stage.h"
 #include "support/before_pass.h"
 #include "support/calibrated_model.h"
@@ -38,6 +41,7 @@ Module network(const std::string& forward) {
   Module model = testing::user_module("Network");
   model.register_module("layer", testing::linear(8, 16));
   model.register_module("last", testing::linear(16, 16));
+  model.register_buffer("gain", torch::full({16}, 2.0));
   model.define(forward);
   model.eval();
   return model;
@@ -94,6 +98,49 @@ TEST(Facts, CalibrationKnowsDtypesAndSizesOfEachValueInBothRecipes) {
         ir::facts_of(calibrated.model, testing::call_node(calibrated.model, "layer")->output());
     ASSERT_NE(layer, nullptr);
     EXPECT_EQ(layer->calls, 2);
+  }
+}
+
+TEST(Facts, TheNoiseOfCodesFollowsFromWhatTheirObserverHasCounted) {
+  Prepared prepared = prepared_of(of_rows(), Recipe::Fx);
+  calibrate(prepared, samples({5, 9}));
+  const auto calibrated = testing::calibrated_model(prepared);
+  const ir::Node* layer = testing::call_node(calibrated.model, "layer");
+  const ir::ObserverEntry& observer = ir::observer_of(calibrated.model, layer->input(0)->node());
+  const auto noise = ir::noise_of(observer);
+  ASSERT_TRUE(noise);
+  const double step = calculate_qparams(*observer.module).scale.item<double>();
+  EXPECT_NEAR(noise->squared_error / (step * step / 12), 1, 0.2) << "even within a step";
+  Prepared unseen = prepared_of(of_rows(), Recipe::Fx);
+  EXPECT_FALSE(ir::noise_of(detail::stage_of(unseen).model.observers.front()));
+}
+
+TEST(Facts, AValueIsConstantWhereAllOfItsNumbersAreOne) {
+  Facts facts;
+  EXPECT_FALSE(ir::was_constant(ir::facts_at(facts, 0)));
+  for (const double number : {3.0, 3.0}) {
+    ir::note(facts, 0, torch::full({2, 2}, number));
+    ir::note_range(facts, 0, torch::full({2, 2}, number));
+  }
+  EXPECT_TRUE(ir::was_constant(facts.values[0]));
+  ir::note(facts, 0, torch::full({1}, 4.0));
+  ir::note_range(facts, 0, torch::full({1}, 4.0));
+  EXPECT_FALSE(ir::was_constant(facts.values[0]));
+}
+
+TEST(Facts, TheReportSaysWhichOperatorsReadTheSameNumberEverywhere) {
+  const Module model = network(
+      "def forward(self, x, mask):\n  return self.last.forward(self.layer.forward(x) * self.gain + mask)\n");
+  for (const double other : {0.0, -2.5}) {
+    Prepared prepared = prepared_of(model, Recipe::Fx);
+    calibrate(prepared, std::vector<Sample>{{torch::randn({4, 8}), torch::zeros({16})},
+                                            {torch::randn({4, 8}), torch::full({16}, other)}});
+    const Report report = convert(prepared, backend_config("x86")).report();
+    std::string notes;
+    for (const Decision& decision : report.decisions)
+      notes += fmt::format("{}", fmt::join(decision.notes, ""));
+    EXPECT_EQ(notes.find("was 2 everywhere"), std::string::npos) << "a parameter is no sample's";
+    EXPECT_EQ(notes.find("was 0 everywhere in all samples") != std::string::npos, other == 0) << notes;
   }
 }
 
