@@ -51,11 +51,36 @@ const Operation* writer_of(const ResolvedModel& resolved, int value) {
   return found == operations.end() ? nullptr : &*found;
 }
 
-/// Whether it gives another shape to what only changed its order so far.
-bool is_copy_of_permuted(const ResolvedModel& resolved, const Operation& operation) {
-  if (operation.kind != Kind::Reshape) return false;
-  const Operation* writer = writer_of(resolved, operation.inputs.front());
-  return writer != nullptr && writer->kind == Kind::Permute;
+/// Values of which an image's channels lie last in memory.
+using LieLast = std::vector<bool>;
+bool lies_last(const LieLast& last, int value) { return last[static_cast<std::size_t>(value)]; }
+
+/// With one channel or one position both orders are the same.
+bool has_two_orders(const Shape& image) {
+  return image.size() >= 3 && image[1] != 1 && elements(image) != static_cast<double>(image[0] * image[1]);
+}
+
+/// Whether it joins dimensions that lie in another order in memory: it copies, where other views do not.
+bool copies(const ResolvedModel& resolved, const Operation& operation, const LieLast& last) {
+  if (operation.kind != Kind::Reshape && operation.kind != Kind::Flatten) return false;
+  const int input = operation.inputs.front();
+  const Operation* writer = writer_of(resolved, input);
+  const bool is_permuted = writer != nullptr && writer->kind == Kind::Permute;
+  const Shape& before = shape_of(resolved, input);
+  const bool joins = shape_of(resolved, operation.output).size() < before.size();
+  return (is_permuted && operation.kind == Kind::Reshape) ||
+         (joins && lies_last(last, input) && has_two_orders(before));
+}
+
+/// Views leave values where they lie.
+LieLast values_that_lie_last(const ResolvedModel& resolved) {
+  LieLast last = runtime::channels_last_values(resolved.model.program, resolved.shapes);
+  for (const Operation& operation : resolved.model.program.operations) {
+    if (runtime::is_view(operation.kind))
+      last[static_cast<std::size_t>(operation.output)] =
+          lies_last(last, operation.inputs.front()) && !copies(resolved, operation, last);
+  }
+  return last;
 }
 
 bool requantizes(const ResolvedModel& resolved, const Operation& operation) {
@@ -68,13 +93,13 @@ bool requantizes(const ResolvedModel& resolved, const Operation& operation) {
   });
 }
 
-std::string name_of(const ResolvedModel& resolved, const Operation& operation) {
+std::string name_of(const ResolvedModel& resolved, const Operation& operation, const LieLast& last) {
   const bool reads = reads_codes(resolved, operation);
   if (operation.kind == Kind::Convert) {
     if (!reads) return "quantize";
     return runtime::is_int8(dtype_of(resolved, operation.output)) ? "requantize" : "dequantize";
   }
-  if (is_copy_of_permuted(resolved, operation)) return reads ? "int8 permuted copy" : "float permuted copy";
+  if (copies(resolved, operation, last)) return reads ? "int8 permuted copy" : "float permuted copy";
   if (runtime::is_view(operation.kind)) return "view";
   if (operation.kind == Kind::Concat && reads && requantizes(resolved, operation))
     return "requantizing concat";
@@ -93,24 +118,23 @@ KernelWork values_of(const ResolvedModel& resolved, const Operation& operation) 
   return work;
 }
 
-/// Whether an operation turns an image: inside of a program its channels may lie side by side, while the
-/// caller's lie in the order of their dimensions.
-bool turns_image(const ResolvedModel& resolved, const Operation& operation,
-                 const std::vector<bool>& channels_last) {
+/// Whether an operation turns an image: inside of a program its channels may lie last, while the caller's lie
+/// in the order of their dimensions, and so do those that were joined.
+bool turns_image(const ResolvedModel& resolved, const Operation& operation, const LieLast& last) {
   const runtime::Program& program = resolved.model.program;
-  const auto is_last = [&](int value) { return channels_last[static_cast<std::size_t>(value)]; };
   const auto is_among = [](const std::vector<int>& values, int value) {
     return std::ranges::find(values, value) != values.end();
   };
   if (operation.inputs.empty()) return false;
   const int input = operation.inputs.front();
-  const Shape& shape = shape_of(resolved, is_among(program.inputs, input) ? input : operation.output);
-  // With one channel or one position both orders are the same.
-  if (shape.size() < 3 || shape[1] == 1 || elements(shape) == static_cast<double>(shape[0] * shape[1]))
-    return false;
-  const bool comes_in = is_among(program.inputs, input) && is_last(operation.output);
-  return comes_in ||
-         (is_among(program.outputs, operation.output) && (is_last(operation.output) || is_last(input)));
+  const bool comes_in = is_among(program.inputs, input);
+  if (!has_two_orders(shape_of(resolved, comes_in ? input : operation.output)))
+    return copies(resolved, operation, last) && lies_last(last, input);
+  const bool reads_last = lies_last(last, input);
+  const bool writes_last = lies_last(last, operation.output);
+  if (comes_in) return writes_last;
+  if (is_among(program.outputs, operation.output)) return writes_last || reads_last;
+  return reads_last != writes_last && (operation.kind == Kind::Convert || copies(resolved, operation, last));
 }
 
 KernelWork convolution_of(const ResolvedModel& resolved, const Operation& operation) {
@@ -228,16 +252,20 @@ std::vector<OperationWork> operations_of_program(const runtime::Model& model,
   runtime::split_products(resolved);
   const ResolvedModel fused =
       runtime::with_fused_operations(runtime::with_fused_attention(std::move(resolved)));
-  const std::vector<bool> channels_last = runtime::channels_last_values(fused.model.program, fused.shapes);
+  const LieLast last = values_that_lie_last(fused);
   std::vector<OperationWork> operations;
   for (const Operation& operation : fused.model.program.operations) {
-    operations.push_back({.name = name_of(fused, operation), .work = work_of(fused, operation)});
+    operations.push_back({.name = name_of(fused, operation, last), .work = work_of(fused, operation)});
     KernelWork& work = operations.back().work;
     add_post_ops(operation, work);
-    work.is_turned = turns_image(fused, operation, channels_last);
+    work.is_turned = turns_image(fused, operation, last);
     // Layers read and write the layout in which the program computes, but for images that come in or go out.
     if (operation.kind == Kind::Convolution || operation.kind == Kind::TransposedConvolution)
       work.is_channels_last = !work.is_turned;
+    if (operation.kind == Kind::Concat) {
+      work.is_channels_last = lies_last(last, operation.output);
+      work.lines *= static_cast<double>(operation.inputs.size());  // each is copied by itself
+    }
     work.is_returned =
         std::ranges::find(fused.model.program.outputs, operation.output) != fused.model.program.outputs.end();
     if (operation.kind == Kind::MaxPool || operation.kind == Kind::AvgPool)

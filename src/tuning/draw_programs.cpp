@@ -316,7 +316,10 @@ DrawnProgram program_of_concatenation(Draw& draw, const DrawnOperation& drawn) {
   const int left = chain.last();
   const int right = add_second(chain, is_int8(drawn));
   const bool requantizes = is_int8(drawn) && draw.once_in(2);
-  chain.add({.kind = Kind::Concat, .inputs = {left, right}, .axis = 1}, requantizes ? kOtherCodes : value);
+  const Value& joined = requantizes ? kOtherCodes : value;
+  chain.add({.kind = Kind::Concat, .inputs = {left, right}, .axis = 1}, joined);
+  // In front of layers channels lie last.
+  if (!draw.once_in(3)) chain.add({.kind = Kind::GlobalAvgPool}, joined);
   return std::move(chain).returned(draw);
 }
 
@@ -365,6 +368,15 @@ DrawnProgram program_of_shuffle(Draw& draw, const DrawnOperation& drawn) {
   sizes[1] += sizes[1] % 2;
   Chain chain = begun(sizes, drawn);
   const Value& value = is_int8(drawn) ? kCodes : kFloats;
+  // After layers channels lie last.
+  if (!draw.once_in(3)) {
+    chain.add({.kind = Kind::MaxPool,
+               .kernel = {3, 3},
+               .stride = {1, 1},
+               .padding_begin = {1, 1},
+               .padding_end = {1, 1}},
+              value);
+  }
   chain.add({.kind = Kind::Reshape, .shape = extents({sizes[0], 2, sizes[1] / 2, sizes[2], sizes[3]})},
             value);
   chain.add({.kind = Kind::Permute, .order = {0, 2, 1, 3, 4}}, value);
