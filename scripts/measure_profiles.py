@@ -62,7 +62,7 @@ def avx512_vnni(tsq: str) -> None:
 
 def avx2(tsq: str) -> None:
     # Fbgemm's kernels for odd groups take milliseconds.
-    profile = measure(tsq, "avx2", "fbgemm", LIMITS, ("--effort", "0.3"))
+    profile = measure(tsq, "avx2", "fbgemm", LIMITS, ("--effort", "0.6"))
     profile["processor"] += ", limited to AVX2"
     for kernels in profile["threads"].values():
         for kind in [kind for kind in kernels if kind.startswith("fbgemm ")]:
