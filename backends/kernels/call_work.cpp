@@ -155,13 +155,19 @@ KernelWork transposed_convolution(CallValues arguments, CallValues results) {
 KernelWork pointwise_convolution(CallValues arguments, CallValues results) {
   const std::size_t stride = arguments.size() > 7 && arguments[7].isIntList() ? 7 : 8;
   if (arguments.size() <= stride + 3) return values_work(sizes_of(arguments), sizes_of(results));
-  return convolution_work({.input = tensor_sizes(arguments, 0),
-                           .output = result_sizes(results),
-                           .weight = tensor_sizes(arguments, 3),
-                           .stride = numbers(arguments, stride),
-                           .padding = numbers(arguments, stride + 1),
-                           .dilation = numbers(arguments, stride + 2),
-                           .groups = arguments[stride + 3].toInt()});
+  KernelWork work = convolution_work({.input = tensor_sizes(arguments, 0),
+                                      .output = result_sizes(results),
+                                      .weight = tensor_sizes(arguments, 3),
+                                      .stride = numbers(arguments, stride),
+                                      .padding = numbers(arguments, stride + 1),
+                                      .dilation = numbers(arguments, stride + 2),
+                                      .groups = arguments[stride + 3].toInt()});
+  const bool has_activation = arguments.size() > stride + 7 && arguments[stride + 7].isString();
+  const std::string activation = has_activation ? arguments[stride + 7].toStringRef() : "none";
+  if (activation == "swish" || activation == "sigmoid") work.function_posts = work.values_out;
+  if (activation == "relu" || activation == "hardswish" || activation == "hardtanh")
+    work.simple_posts = work.values_out;
+  return work;
 }
 
 /// A layer whose input comes first, and whose result has the outputs as its last dimension.

@@ -168,11 +168,14 @@ KernelCall pointwise_convolution(Draw& draw, const DrawnKernel& kernel) {
       {quantize_weight(at::randn(drawn.weight())).int_repr(), scales, kScale, kZeroPoint,
        drawn.repeated(drawn.stride), drawn.repeated(drawn.padding), drawn.repeated(drawn.dilation),
        drawn.groups, drawn.sizes(drawn.channels_in, drawn.size)});
+  const bool is_of_images = kernel.name == "onednn::qconv2d_pointwise";
+  const std::string attribute =
+      is_of_images ? draw.one_of({"none", "relu", "hardswish", "swish"}) : draw.one_of({"none", "relu"});
   return {.name = std::string(kernel.name),
           .arguments = {x, kScale, kZeroPoint, weight, scales, at::zeros({drawn.channels_out}, at::kLong),
                         at::zeros({drawn.channels_out}), drawn.repeated(drawn.stride),
                         drawn.repeated(drawn.padding), drawn.repeated(drawn.dilation), drawn.groups, 1.0,
-                        std::int64_t{0}, static_cast<std::int64_t>(at::kFloat), draw.one_of({"none", "relu"}),
+                        std::int64_t{0}, static_cast<std::int64_t>(at::kFloat), attribute,
                         c10::impl::GenericList(c10::OptionalType::create(c10::NumberType::get())),
                         std::string()}};
 }
