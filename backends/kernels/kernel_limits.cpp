@@ -45,6 +45,8 @@ bool is_slower_than_float(const Target& target, std::string_view activation_kern
 }
 
 bool sums_pairs_in_16_bits(const Target& target, const WeightedShape& shape) {
+  // Programs compute layers in float that may saturate without VNNI.
+  if (target.runtime == LoweringTarget::Fused) return !has_vnni(target);
   const EngineCosts& costs = costs_of(target);
   const bool is_fbgemms =
       shape.depthwise && shape.dims >= 2 && shape.channels >= costs.fbgemm_depthwise_channels;

@@ -18,7 +18,8 @@ struct WeightedShape {
 };
 
 /// Whether a kernel adds pairs of products of bytes in 16 bits, where 255 * (127 + 127) does not fit.
-/// fbgemm's depthwise kernels do on every CPU, the others only without VNNI; qnnpack's never do.
+/// fbgemm's depthwise kernels do on every CPU, the others only without VNNI, those of programs as well;
+/// qnnpack's never do.
 bool sums_pairs_in_16_bits(const Target& target, const WeightedShape& shape);
 
 /// Whether kernels make whole numbers of 32 bits of their biases, in steps of the product of the scales:

@@ -140,6 +140,15 @@ TEST(BoundPairSums, ScalesGrowWhereTwoProductsWouldOverflow) {
   EXPECT_FALSE(passes::bound_pair_sums(model, context)) << "they are bound already";
 }
 
+TEST(BoundPairSums, ProgramsForProcessorsWithoutVnniHaveBoundSums) {
+  for (const TargetCpu cpu : {TargetCpu::Vnni, TargetCpu::WithoutVnni}) {
+    auto [model, context] = even_reference("x86");
+    context.target.runtime = LoweringTarget::Fused;
+    context.target.cpu = cpu;
+    EXPECT_EQ(passes::bound_pair_sums(model, context), cpu == TargetCpu::WithoutVnni);
+  }
+}
+
 TEST(BoundPairSums, KernelsThatAddIn32BitsKeepTheirScales) {
   auto [model, context] = even_reference("qnnpack");
   EXPECT_FALSE(passes::bound_pair_sums(model, context));
