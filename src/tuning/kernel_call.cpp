@@ -69,7 +69,7 @@ void write_activations(const std::vector<c10::IValue>& arguments, bool has_weigh
 void write(const at::Tensor& tensor) {
   auto* bytes = static_cast<volatile char*>(tensor.mutable_data_ptr());
   const std::int64_t lines = tensor.numel() * tensor.element_size() / kLine;
-  at::parallel_for(0, lines, 1024, [bytes](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, lines, 16, [bytes](std::int64_t begin, std::int64_t end) {
     for (std::int64_t line = begin; line < end; ++line) bytes[line * kLine] = bytes[line * kLine];
   });
 }
