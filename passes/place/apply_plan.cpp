@@ -59,6 +59,7 @@ class Applied {
     const std::vector<const Node*> layers = layers_of_bytes();
     round_values();
     for (const UnobservedOperator& each : unobserved_) round_unobserved(model_, each);
+    keep_float_between_roundings();
     check_inputs(layers);
     ir::eliminate_dead_code(*model_.graph);
     return true;
@@ -201,6 +202,35 @@ class Applied {
                            planned.value, name));
       ir::replace_operand(const_cast<Node*>(reader->second), observer->output(), observer->input(0));
     }
+  }
+
+  /// Lowering would take an operator for bytes whose values stay rounded: between roundings it is
+  /// `reference`.
+  void keep_float_between_roundings() {
+    for (std::size_t i = 0; i < operators_.size(); ++i) {
+      Node* node = operators_[i];
+      const PlannedOperator& planned = plan_.operators[i];
+      const bool is_left = planned.placement == Placement::Float && planned.reason != Reason::Table &&
+                           planned.reason != Reason::Mapping;
+      const bool has_float_weight = ir::is_module_call(node) && ir::weighted_of(ir::call_of(model_, node));
+      if (is_left && !has_float_weight && ir::observed_qconfig(model_, node) != nullptr &&
+          stands_between_roundings(node))
+        ir::record_for(model_, node).placement = Placement::Reference;
+    }
+  }
+
+  [[nodiscard]] bool stands_between_roundings(const Node* node) const {
+    const auto reads_rounded = [&](const Value* operand) {
+      return !ir::holds_tensor(operand) || is_rounded(model_, context_, operand);
+    };
+    const auto returns_rounded = [&](const Value* output) {
+      const auto readers = ir::users(output);
+      return !readers.empty() && std::ranges::all_of(readers, [&](const Node* reader) {
+        return is_static_rounding(model_, reader);
+      });
+    };
+    return std::ranges::all_of(ir::operands(node), reads_rounded) &&
+           std::ranges::all_of(node->outputs(), returns_rounded);
   }
 
   /// The layers in int8 whose input is rounded: a kernel reads bytes.

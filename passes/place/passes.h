@@ -111,9 +111,10 @@ bool read_recurrent_inputs(ir::Model& model, const PassContext& context);
 /// first one gives.
 bool leave_refused(ir::Model& model, const PassContext& context);
 
-/// Does what context.plan says, where it is given: the only pass that writes placements of a calibrated
-/// model, and the only one that takes observers out of it. Throws Error(BadConfig) for a plan of another
-/// model, table, target or recipe, and for one that cannot be, naming the operator and the reason.
+/// Does what context.plan says, where it is given: before lowering the only pass that writes placements of a
+/// calibrated model, and but for equalization and custom modules the only one that takes observers out of it.
+/// Throws Error(BadConfig) for a plan of another model, table, target or recipe, and for one that cannot be,
+/// naming the operator and the reason.
 bool apply_plan(ir::Model& model, const PassContext& context);
 
 /// Throws Error(BadConfig) where the plan that was carried out has an operator in int8 that every kernel of

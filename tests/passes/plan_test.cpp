@@ -178,6 +178,29 @@ TEST(Plan, ALayerThatIsPlannedInFloatComputesInFloatForTheGivenReason) {
   EXPECT_NE(code_of(reference), code_of(converted(model)));
 }
 
+TEST(Plan, AnOperatorThatIsPlannedInFloatBetweenRoundedValuesIsNoInt8Kernel) {
+  torch::jit::Module model = testing::user_module("Sum");
+  for (const char* name : {"one", "two", "three"}) model.register_module(name, testing::conv2d(4, 4, 3));
+  model.define(
+      "def forward(self, x):\n"
+      "  return self.three.forward(self.one.forward(x) + self.two.forward(x))\n");
+  Prepared result = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {});
+  const std::vector<Sample> samples{{at::linspace(-1, 1, 4 * 12 * 12).view({1, 4, 12, 12})}};
+  calibrate(result, samples);
+  const auto code_with = [&](const Plan& plan) {
+    const Reference reference = converted(result, plan);
+    return lower(reference, backend_config("x86")).module().get_method("forward").graph()->toString(false);
+  };
+  Plan plan = converted(result).plan();
+  EXPECT_NE(code_with(plan).find("quantized::add"), std::string::npos);
+  const auto sum = std::ranges::find_if(
+      plan.operators, [](const PlannedOperator& each) { return each.op.find("add") != std::string::npos; });
+  ASSERT_NE(sum, plan.operators.end());
+  sum->placement = Placement::Float;
+  EXPECT_EQ(code_with(plan).find("quantized::add"), std::string::npos);
+  EXPECT_NE(code_with(plan).find("aten::add"), std::string::npos);
+}
+
 TEST(Plan, AValueThatIsNotPlannedAsRoundedIsNotRounded) {
   const Prepared model = prepared();
   const auto roundings = [](const Reference& reference) {
