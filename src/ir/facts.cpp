@@ -97,7 +97,6 @@ void note_range(Facts& facts, std::size_t number, const at::Tensor& x) {
       x.defined() && x.layout() == c10::kStrided && x.scalar_type() == at::kFloat && !x.is_nested();
   if (!has_numbers) return;
   ValueFacts& value = facts_at(facts, number);
-  if (value.calls > 1 && !value.is_finite) return;
   if (x.numel() == 0) return join(value, {.is_finite = true});
   const auto range_of = [](const at::Tensor& numbers) {
     const auto [lowest, highest] = at::aminmax(numbers);

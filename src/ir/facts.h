@@ -51,7 +51,7 @@ ValueFacts& facts_at(Facts& facts, std::size_t number);
 /// Adds one more tensor that a value was. Its dtype and sizes alone: its numbers are not looked at.
 void note(Facts& facts, std::size_t number, const at::Tensor& x);
 /// Adds the range of its numbers, and whether all are finite; of a float32 tensor that has any. After `note`
-/// of the same tensor: where nobody looked at an earlier one, the range stays unknown.
+/// of the same tensor.
 void note_range(Facts& facts, std::size_t number, const at::Tensor& x);
 
 /// Adds what was seen of other samples. Parts that are joined in any order are exactly what one calibration
