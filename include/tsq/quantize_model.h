@@ -88,8 +88,9 @@ struct QuantizeOptions {
   /// Outputs that are scores of decisions, though nothing tells that they are, or along another dimension
   /// than the model tells (tsq/decisions.h).
   std::vector<NamedDecisions> decisions{};
-  /// Whether latency is measured, so that layers that do not pay stay float. Without, the same input makes
-  /// the same model, as long as LibTorch computes with the same number of threads.
+  /// Whether latency is measured, so that layers that do not pay stay float. Without, and where `machine` or
+  /// `target_cpu` names a profile, the same input makes the same model, as long as LibTorch computes with the
+  /// same number of threads.
   bool times{true};
   bool force{false};        ///< what the trial shows is told, and changes nothing
   uint64_t float_bytes{0};  ///< size of the float model's file; 0: as it would be saved now
@@ -131,6 +132,7 @@ enum class RemarkKind {
   SearchEnded,       ///< the search for layers that do not pay ended before it had looked at each
   FloatWithoutVnni,  ///< `figure` layers of fused programs compute in float on processors without VNNI
   EstimatedTimes,    ///< the profile `text` of the processor was derived from another one's, not measured
+  NotTimed,          ///< times were not measured, for a profile of a processor is named
   FewSamples,  ///< samples held back are only `figure`: one of as many further ones may exceed their ranges
 };
 

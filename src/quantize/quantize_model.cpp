@@ -174,7 +174,7 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .decisions = options.decisions,
       .beside = beside(work),
       .lowers = options.lowers,
-      .times = options.lowers && options.times && is_made_for_this_processor(work.backend),
+      .times = options.lowers && detail::measures_times(options) && is_made_for_this_processor(work.backend),
       .leaves_what_does_not_pay = options.lowers && options.recipe == Recipe::Best && !options.plan,
       .force = options.force};
   return Steps(work.events).run("convert", [&](const Progress& progress) {

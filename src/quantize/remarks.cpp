@@ -45,6 +45,9 @@ std::string record_of(const torch::jit::Module& module) {
 /// What it would take for a model that gains nothing to be better.
 std::string leaving_remedy(const QuantizeOptions& options) {
   if (options.recipe == Recipe::Fx) return "--recipe best leaves layers float that do not pay";
+  if (options.times && !measures_times(options))
+    return "without --machine and --target-cpu (machine, target_cpu), times are measured, and layers that do "
+           "not pay stay float";
   if (options.force)
     return options.times ? "without --force (force), layers that do not pay stay float"
                          : "without --force and --no-check (force, times), layers that do not pay stay float";
@@ -199,6 +202,9 @@ std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, c
     notes.push_back({.kind = RemarkKind::EstimatedTimes,
                      .text = machine->name,
                      .remedy = "'tsq tune' measures them on such a machine, for --machine (machine)"});
+  if (options.lowers && options.times && !measures_times(options))
+    notes.push_back({.kind = RemarkKind::NotTimed,
+                     .remedy = "without --machine and --target-cpu (machine, target_cpu) they are"});
   if (quantized.goal && quantized.unseen && quantized.unseen->samples < kTellRanges)
     notes.push_back(
         {.kind = RemarkKind::FewSamples, .figure = static_cast<double>(quantized.unseen->samples)});

@@ -227,6 +227,14 @@ TEST_F(Results, TimesThatNobodyMeasuredAreSaidToBeEstimated) {
   EXPECT_THAT(tsq(arguments).out, Not(HasSubstr("estimated")));
 }
 
+TEST_F(Results, WhereAProcessorIsNamedNothingIsTimed) {
+  std::vector<std::string> arguments = quantize_arguments();
+  arguments.insert(arguments.end(), {"--force", "--target-cpu", "vnni"});
+  const Outcome outcome = Program(arguments).wait();
+  EXPECT_THAT(outcome.out, ::testing::AllOf(Not(HasSubstr("latency")), HasSubstr("SQNR"),
+                                            HasSubstr("no times were measured")));
+}
+
 TEST_F(Results, AProfileThatWasMeasuredIsRead) {
   const json tuned = answer({"tune", "--effort", "0", "--engines", "x86", "--measured-threads", "1",
                              "--output", path("machine.json")});
