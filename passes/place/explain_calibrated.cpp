@@ -66,20 +66,22 @@ bool note_non_finite(const Observers& observers, std::string_view what, Decision
 }
 
 /// What nodes read that follows from the model's inputs and was one number in all samples.
-std::set<const ir::ValueFacts*> constants_read(const Model& model, const Node* node) {
+std::set<const ir::ValueFacts*> constants_read(const Model& model, const Node* node,
+                                               const operators::ConstantExpressions& expressions) {
   std::set<const ir::ValueFacts*> found;
   for (const Value* operand : ir::operands(node)) {
     const Value* value = before_observers(operand);
     const ir::ValueFacts* facts = ir::facts_of(model, value);
     const bool is_known = ir::is_observer(operand->node()) && facts != nullptr && ir::was_constant(*facts);
-    if (is_known && !operators::ConstantExpressions(model).value_of(value)) found.insert(facts);
+    if (is_known && !expressions.value_of(value)) found.insert(facts);
   }
   return found;
 }
 
 /// Whether there were such values.
-bool note_constants(const Model& model, const Node* node, Decision& decision) {
-  const auto constants = constants_read(model, node);
+bool note_constants(const Model& model, const Node* node, const operators::ConstantExpressions& expressions,
+                    Decision& decision) {
+  const auto constants = constants_read(model, node, expressions);
   for (const ir::ValueFacts* facts : constants) {
     decision.notes.push_back(
         fmt::format("what it reads was {:g} everywhere in all samples of calibration, which tells no range: "
@@ -90,13 +92,14 @@ bool note_constants(const Model& model, const Node* node, Decision& decision) {
 }
 
 /// Whether there was anything to say.
-bool explain(Model& model, Node* node, ir::NodeRecord& record) {
+bool explain(Model& model, Node* node, const operators::ConstantExpressions& expressions,
+             ir::NodeRecord& record) {
   const Observers inputs = input_observers(model, node);
   const Observers outputs = output_observers(model, node);
   if (inputs.empty() && outputs.empty()) return false;
   bool has_notes = note_non_finite(inputs, "reads", record.decision);
   has_notes |= note_non_finite(outputs, "returns", record.decision);
-  has_notes |= note_constants(model, node, record.decision);
+  has_notes |= note_constants(model, node, expressions, record.decision);
   // What it reads may have come by another way; what it returns has not.
   const Observers& telling = outputs.empty() ? inputs : outputs;
   if (std::ranges::none_of(telling, [](const ObserverEntry* entry) { return was_reached(*entry); })) {
@@ -115,11 +118,12 @@ bool explain(Model& model, Node* node, ir::NodeRecord& record) {
 
 bool explain_calibrated(Model& model, const PassContext& /*context*/) {
   if (is_uncalibrated(model)) return false;  // without data there is nothing to tell of operators
+  const operators::ConstantExpressions expressions(model);
   bool has_changed = false;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
     ir::NodeRecord* record = ir::record_of(model, node);
     if (record == nullptr || !record->is_reported || !record->decision.quantized) continue;
-    has_changed = explain(model, node, *record) || has_changed;
+    has_changed = explain(model, node, expressions, *record) || has_changed;
   }
   return has_changed;
 }

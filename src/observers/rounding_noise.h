@@ -13,7 +13,6 @@ struct RoundingNoise {
   double square{0};
 
   [[nodiscard]] double share() const { return squared_error / square; }
-  bool operator==(const RoundingNoise&) const = default;
 };
 
 /// Whether an observer has counted the values that it was shown.
