@@ -12,6 +12,7 @@
 #include "backends/kernels/node_work.h"
 #include "backends/programs/translations.h"
 #include "ir/analysis.h"
+#include "match/dtype_check.h"
 #include "operators/functional_weighted.h"
 #include "operators/traits.h"
 #include "runtime/program/operation_table.h"
@@ -44,6 +45,20 @@ std::string float_kernel(const Model& model, const Node* op) {
                           : fmt::format("aten::{}", function.substr(function.rfind('.') + 1));
 }
 
+/// What a kernel of a form reads, returns and is placed as.
+struct FormOfRow {
+  LoweringForm form;
+  ir::Placement placement;
+  Form reads;
+  Form returns;
+};
+constexpr std::array kFormsOfRows{
+    FormOfRow{LoweringForm::Static, Placement::Int8, Form::Bytes, Form::Bytes},
+    FormOfRow{LoweringForm::FloatOutput, Placement::Int8FloatOut, Form::Bytes, Form::Float},
+    FormOfRow{LoweringForm::Dynamic, Placement::Int8, Form::FloatRange, Form::Float},
+    FormOfRow{LoweringForm::WeightOnly, Placement::Int8, Form::Float, Form::Float},
+};
+
 /// Gathers the choices of one operator.
 class Listing {
  public:
@@ -63,35 +78,36 @@ class Listing {
   }
 
  private:
-  void add(std::string kernel, Form reads, Form returns, const Node* with, std::optional<Refusal> refusal) {
+  void add(LoweringForm form, std::string kernel, const Node* with, std::optional<Refusal> refusal) {
+    const FormOfRow& row = *std::ranges::find(kFormsOfRows, form, &FormOfRow::form);
     found_.push_back({.kernel = std::move(kernel),
-                      .placement = Placement::Int8,
-                      .reads = reads,
-                      .returns = returns,
+                      .placement = row.placement,
+                      .reads = row.reads,
+                      .returns = row.returns,
+                      .form = form,
                       .with = with,
                       .refusal = std::move(refusal)});
-  }
-  void add_of_bytes(std::string kernel, const Node* with, std::optional<Refusal> refusal) {
-    add(std::move(kernel), Form::Bytes, Form::Bytes, with, std::move(refusal));
   }
 
   void add_with(const Node* post) {
     if (const auto offer = weighted_offer(target_, model_, op_, post)) {
-      add_of_bytes(std::string(offer.row->kernel), post, offer.refusal);
+      add(LoweringForm::Static, std::string(offer.row->kernel), post, offer.refusal);
       found_.back().is_slow = offer.is_slow;
     }
     if (const auto offer = binary_offer(target_, model_, op_, post))
-      add_of_bytes(std::string(offer.kernel), post, offer.refusal);
+      add(LoweringForm::Static, std::string(offer.kernel), post, offer.refusal);
     if (const auto offer = dynamic_offer(target_, model_, op_, post))
-      add(std::string(offer.row->kernel), Form::FloatRange, Form::Float, post, offer.refusal);
+      add(LoweringForm::Dynamic, std::string(offer.row->kernel), post, offer.refusal);
   }
 
   void add_unary() {
-    if (op_->kind() == c10::aten::cat) add_of_bytes(std::string(kConcatenation), nullptr, std::nullopt);
+    if (op_->kind() == c10::aten::cat)
+      add(LoweringForm::Static, std::string(kConcatenation), nullptr, std::nullopt);
     const auto offer = unary_offer(target_, model_, op_);
     if (!offer) return;
-    add_of_bytes(offer.row->how == Unary::Kernel ? kernel_of_call(offer.name, model_, op_) : offer.name,
-                 nullptr, offer.refusal);
+    add(LoweringForm::Static,
+        offer.row->how == Unary::Kernel ? kernel_of_call(offer.name, model_, op_) : offer.name, nullptr,
+        offer.refusal);
     found_.back().is_slow = offer.is_slow;
   }
 
@@ -99,8 +115,8 @@ class Listing {
     const auto offer = float_output_offer(target_, model_, op_);
     if (!offer) return;
     const auto add_float_output = [&](const Node* with) {
-      add(std::string(offer.row->kernel), offer.row->reads, Form::Float, with, offer.refusal);
-      found_.back().placement = Placement::Int8FloatOut;
+      add(LoweringForm::FloatOutput, std::string(offer.row->kernel), with, offer.refusal);
+      found_.back().reads = offer.row->reads;
     };
     add_float_output(nullptr);
     if (after_ != nullptr && !pointwise_activation(*offer.row, model_, after_).empty())
@@ -112,11 +128,11 @@ class Listing {
     if (torchscript::is_recurrent(call.type)) {
       const auto offer = recurrent_offer(target_, model_, op_);
       const bool has_row = offer.row != nullptr;
-      add(std::string(has_row ? offer.row->kernel : call.type.name), Form::FloatRange, Form::Float, nullptr,
+      add(LoweringForm::Dynamic, std::string(has_row ? offer.row->kernel : call.type.name), nullptr,
           offer.refusal);
     }
     for (const NamedOffer& offer : {embedding_offer(model_, op_), weight_only_offer(model_, op_)}) {
-      if (!offer.kernel.empty()) add(offer.kernel, Form::Float, Form::Float, nullptr, offer.refusal);
+      if (!offer.kernel.empty()) add(LoweringForm::WeightOnly, offer.kernel, nullptr, offer.refusal);
     }
   }
 
@@ -125,20 +141,6 @@ class Listing {
   const Node* op_;
   const Node* after_;
   std::vector<Choice> found_{};
-};
-
-/// What a form of registered rows reads, returns and is placed as.
-struct FormOfRow {
-  LoweringForm form;
-  ir::Placement placement;
-  Form reads;
-  Form returns;
-};
-constexpr std::array kFormsOfRows{
-    FormOfRow{LoweringForm::Static, Placement::Int8, Form::Bytes, Form::Bytes},
-    FormOfRow{LoweringForm::FloatOutput, Placement::Int8FloatOut, Form::Bytes, Form::Float},
-    FormOfRow{LoweringForm::Dynamic, Placement::Int8, Form::FloatRange, Form::Float},
-    FormOfRow{LoweringForm::WeightOnly, Placement::Int8, Form::Float, Form::Float},
 };
 
 /// Fills in the nanoseconds of an operator's choices.
@@ -191,6 +193,21 @@ class Timing {
 
 }  // namespace
 
+bool suits(const Choice& choice, const QConfig& qconfig) {
+  if (!ir::is_in_int8(choice.placement)) return false;
+  if (!choice.form) return true;
+  switch (*choice.form) {
+    case LoweringForm::Static:
+    case LoweringForm::FloatOutput:
+      return match::is_static(qconfig);
+    case LoweringForm::Dynamic:
+      return match::is_dynamic(qconfig);
+    case LoweringForm::WeightOnly:
+      return match::is_weight_only(qconfig);
+  }
+  return false;
+}
+
 std::vector<Choice> engine_choices(const Target& target, const Model& model, const Node* op) {
   return Listing(target, model, op).run();
 }
@@ -238,8 +255,11 @@ void Catalogue::add_registered(const Node* op, std::vector<Choice>& found) {
   for (const LoweringRow& row : registered_) {
     if (!matcher_.match(const_cast<Node*>(op), row.op)) continue;
     const FormOfRow& form = *std::ranges::find(kFormsOfRows, row.form, &FormOfRow::form);
-    found.push_back(
-        {.kernel = row.kernel, .placement = form.placement, .reads = form.reads, .returns = form.returns});
+    found.push_back({.kernel = row.kernel,
+                     .placement = form.placement,
+                     .reads = form.reads,
+                     .returns = form.returns,
+                     .form = row.form});
   }
 }
 

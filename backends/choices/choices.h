@@ -23,6 +23,8 @@ struct Choice {
   ir::Placement placement{ir::Placement::Float};
   Form reads{Form::Float};
   Form returns{Form::Float};
+  /// Which rounding of its operands it needs; none: it takes any, or is not in int8.
+  std::optional<LoweringForm> form{};
   const ir::Node* with{};  ///< the activation after the operator that the kernel does too; null: none
   /// It takes several times as long as the float operator with a dequantize and a quantize around it.
   bool is_slow{false};
@@ -30,6 +32,9 @@ struct Choice {
   std::optional<double> nanoseconds{};      ///< none: nobody measured it, or nobody asked (timed_choices)
   std::optional<Refusal> refusal{};         ///< none: lowering makes it of an operator that reads these forms
 };
+
+/// Whether an operator of a QConfig may become a choice that is in int8.
+[[nodiscard]] bool suits(const Choice& choice, const QConfig& qconfig);
 
 /// All that an operator of the calibrated or of the reference graph may become by LibTorch's kernels: the
 /// float operator, the float operator between roundings, and what each table of kernels has for it, refused

@@ -251,14 +251,15 @@ Offer<DynamicKernel> dynamic_offer(const Target& target, const Model& model, con
 
 Offer<RecurrentKernel> recurrent_offer(const Target& target, const Model& model, const Node* op) {
   const ir::ModuleCall& call = ir::call_of(model, op);
-  if (call.recurrent_qparams.empty()) {
+  const std::vector<QParams> rounded = recurrent_qparams(model, op);
+  if (rounded.empty()) {
     std::string why = torchscript::recurrent_weights(call).refusal;
     if (!why.empty()) return {nullptr, Refusal{Reason::NoKernel, std::move(why)}};
   }
   const std::string_view kernel = torchscript::recurrent_kernel_of(call);
   const RecurrentKernel* row =
       first_row(recurrent_kernels(), [&](const RecurrentKernel& each) { return each.kernel == kernel; });
-  for (const QParams& qparams : call.recurrent_qparams) {
+  for (const QParams& qparams : rounded) {
     const RecurrentPacking* packing = recurrent_packing(qparams.dtype);
     if (packing == nullptr) continue;  // a first layer may stay float
     auto refusal = refusal_by_fault({.target = target, .model = model, .op = op, .kernel = packing->prepack});

@@ -8,7 +8,6 @@
 #include "backends/kernels/machine_profile.h"
 #include "backends/kernels/node_work.h"
 #include "ir/analysis.h"
-#include "match/dtype_check.h"
 #include "operators/roundings.h"
 #include "operators/traits.h"
 
@@ -145,12 +144,9 @@ std::optional<OperatorPrice> price_of(const Target& target, const ir::Model& mod
   const auto is_of_program = [](const Choice& choice) { return choice.kernel == kProgramOperator; };
   if (std::ranges::any_of(choices, is_of_program)) std::erase_if(choices, std::not_fn(is_of_program));
   const QConfig* qconfig = ir::observed_qconfig(model, op);
-  const bool is_dynamic = qconfig != nullptr && match::is_dynamic(*qconfig);
-  const Form reads = is_dynamic ? Form::FloatRange : Form::Bytes;
+  if (qconfig == nullptr) return std::nullopt;
   const auto is_float = [](const Choice& choice) { return choice.placement == Placement::Float; };
-  const auto is_int8 = [&](const Choice& choice) {
-    return choice.reads == reads && ir::is_in_int8(choice.placement);
-  };
+  const auto is_int8 = [&](const Choice& choice) { return suits(choice, *qconfig); };
   const Pricing pricing(target, model, op);
   const auto in_float = pricing.least(choices, is_float);
   const auto in_int8 = pricing.least(choices, is_int8);

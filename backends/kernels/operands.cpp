@@ -19,6 +19,7 @@
 #include "operators/roundings.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::kernels {
 namespace {
@@ -193,6 +194,22 @@ LayerWeight weight_read(const Model& model, const Node* layer) {
   auto exact =
       ir::is_observer(observer) ? operators::float_functional_parameters(model, layer) : std::nullopt;
   return exact ? rounded_as(ir::observer_of(model, observer).spec, *std::move(exact)) : LayerWeight();
+}
+
+std::vector<QParams> recurrent_qparams(const Model& model, const Node* layer) {
+  const ir::ModuleCall& call = ir::call_of(model, layer);
+  const QConfig* qconfig = ir::observed_qconfig(model, layer);
+  const bool may_be_rounded =
+      qconfig != nullptr && call.module && ir::placement_of(model, layer) != ir::Placement::Float;
+  if (!call.recurrent_qparams.empty() || !may_be_rounded) return call.recurrent_qparams;
+  const ResolvedObserver observer = resolve(qconfig->weight);
+  std::vector<QParams> planned;
+  for (const at::Tensor& weight : torchscript::recurrent_weights(call).weights) {
+    const bool stays_float = planned.size() < call.float_recurrent_weights;
+    planned.push_back(stays_float ? QParams{.dtype = c10::ScalarType::Float}
+                                  : form_of_qparams(observer, weight));
+  }
+  return planned;
 }
 
 void note_dtype(const Model& model, Node* kernel) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/kernels/operands.h"
 #include "backends/programs/translations.h"
 #include "backends/programs/weight_forms.h"
 #include "ir/analysis.h"
@@ -67,11 +68,11 @@ bool is_float(const QParams& qparams) { return qparams.dtype == c10::ScalarType:
 /// Writes layer after layer. Steps are the first dimension.
 class Layers {
  public:
-  Layers(ProgramBuilder& program, const ir::ModuleCall& call, const torchscript::RecurrentForm& form)
+  Layers(ProgramBuilder& program, const Node* node, const torchscript::RecurrentForm& form)
       : program_(program),
-        call_(call),
         form_(form),
-        weights_(torchscript::recurrent_weights(call)),
+        weights_(torchscript::recurrent_weights(ir::call_of(program.model(), node))),
+        qparams_(kernels::recurrent_qparams(program.model(), node)),
         states_(form.is_lstm ? 2 : 1) {}
 
   /// The results: the sequence, and the last states of each kind.
@@ -127,10 +128,9 @@ class Layers {
   }
 
   std::pair<std::optional<int>, std::optional<int>> codes(std::size_t index) {
-    if (is_float(call_.recurrent_qparams[index]))
+    if (is_float(qparams_[index]))
       return {program_.add_constant(weights_.weights[index].detach()), std::nullopt};
-    const ir::Weighted weighted{.weight = weights_.weights[index],
-                                .weight_qparams = call_.recurrent_qparams[index]};
+    const ir::Weighted weighted{.weight = weights_.weights[index], .weight_qparams = qparams_[index]};
     WeightForms& forms = forms_of(program_.cache(), weighted, false);
     fill_codes(forms, weighted);
     return {program_.add_constant(forms.codes), program_.add_constant(forms.scales)};
@@ -142,26 +142,28 @@ class Layers {
   }
 
   ProgramBuilder& program_;
-  const ir::ModuleCall& call_;
   const torchscript::RecurrentForm& form_;
   torchscript::RecurrentWeights weights_;
+  std::vector<QParams> qparams_;
   std::vector<std::vector<int>> states_;  ///< of each layer and direction
 };
 
 }  // namespace
 
-bool is_recurrent_of_programs(const ir::ModuleCall& call) {
-  if (!call.module || !torchscript::is_recurrent(call.type) || call.recurrent_qparams.empty()) return false;
-  const bool has_codes = std::ranges::all_of(call.recurrent_qparams, [](const QParams& qparams) {
+bool is_recurrent_of_programs(const ir::Model& model, const Node* node) {
+  const ir::ModuleCall& call = ir::call_of(model, node);
+  if (!call.module || !torchscript::is_recurrent(call.type)) return false;
+  const std::vector<QParams> rounded = kernels::recurrent_qparams(model, node);
+  const bool has_codes = std::ranges::all_of(rounded, [](const QParams& qparams) {
     return is_float(qparams) || has_symmetric_codes({.weight_qparams = qparams}, 0);
   });
-  return has_codes && torchscript::recurrent_form(call);
+  return !rounded.empty() && has_codes && torchscript::recurrent_form(call);
 }
 
 bool translate_recurrent(ProgramBuilder& program, const Node* node) {
   if (!ir::is_module_call(node)) return false;
+  if (!is_recurrent_of_programs(program.model(), node)) return false;
   const ir::ModuleCall& call = ir::call_of(program.model(), node);
-  if (!is_recurrent_of_programs(call)) return false;
   const auto form = torchscript::recurrent_form(call);
   std::vector<Unpacked> returned;
   if (tensors_in(node->output()->type()) != (form->is_lstm ? 3 : 2) || !unpack(node->output(), 0, returned))
@@ -169,7 +171,7 @@ bool translate_recurrent(ProgramBuilder& program, const Node* node) {
   const auto input = program.tensor(node->input(0));
   const auto given = input ? states_given(program, node) : std::nullopt;
   if (!given || (!given->empty() && given->size() != (form->is_lstm ? 2U : 1U))) return false;
-  const std::vector<int> results = Layers(program, call, *form).write(*input, *given);
+  const std::vector<int> results = Layers(program, node, *form).write(*input, *given);
   for (const auto& [place, value] : returned) {
     if (value->hasUses()) program.define(value, results[place]);
   }

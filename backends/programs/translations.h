@@ -36,7 +36,7 @@ bool translate_embedding(ProgramBuilder& program, const ir::Node* node);
 /// An LSTM or GRU with int8 weights.
 bool translate_recurrent(ProgramBuilder& program, const ir::Node* node);
 /// Whether a program can have it, whatever its input is made of.
-[[nodiscard]] bool is_recurrent_of_programs(const ir::ModuleCall& call);
+[[nodiscard]] bool is_recurrent_of_programs(const ir::Model& model, const ir::Node* node);
 
 /// A batch norm with the statistics of training: a factor and an addend for each channel.
 int write_batch_norm(ProgramBuilder& program, const operators::BatchNorm& norm, int input);

@@ -337,7 +337,7 @@ bool are_zeros(const Value* states) {
 /// A tuple that a recurrent layer is given is told one tensor after the other.
 void unpack_states(const Model& model, Node* node) {
   if (!ir::is_module_call(node) || node->inputs().size() < 2) return;
-  if (!programs::is_recurrent_of_programs(ir::call_of(model, node))) return;
+  if (!programs::is_recurrent_of_programs(model, node)) return;
   Value* states = node->input(1);
   if (node->inputs().size() == 2 && are_zeros(states)) return node->removeInput(1);
   const auto type = states->type()->cast<c10::TupleType>();

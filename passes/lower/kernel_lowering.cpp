@@ -66,6 +66,19 @@ void leave_without_kernel(Model& model, const Node* op, const Refusal& refusal) 
                 "quantize for another engine, or give it another qconfig or none");
 }
 
+std::optional<Refusal> refusal_in_plan(const Model& model, const Node* op) {
+  const ir::NodeRecord* record = ir::record_of(model, op);
+  if (record == nullptr || record->placement != Placement::Reference) return std::nullopt;
+  switch (record->reason) {
+    case ir::Reason::NoKernel:
+    case ir::Reason::KernelFault:
+    case ir::Reason::PackingRefused:
+      return Refusal{record->reason, record->detail, record->decision.remedy};
+    default:
+      return std::nullopt;
+  }
+}
+
 Node* KernelLowering::only_user(const Node* op) {
   Node* user = ir::only_reader(op);
   return user != nullptr && user->owningBlock() == op->owningBlock() ? user : nullptr;

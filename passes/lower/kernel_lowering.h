@@ -49,6 +49,9 @@ using kernels::Refusal;
 /// The same for an operator that reads float values again: rounding alone would cost time and accuracy.
 void leave_without_kernel(ir::Model& model, const ir::Node* op, const Refusal& refusal);
 
+/// Why every kernel refuses an operator, where the plan says so: it is placed as Reference.
+[[nodiscard]] std::optional<Refusal> refusal_in_plan(const ir::Model& model, const ir::Node* op);
+
 /// What a pass whose kernels read packed weights works with: a copy of the model, and the weights that it
 /// asks for.
 class KernelLowering {

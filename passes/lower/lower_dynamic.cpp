@@ -26,25 +26,26 @@ class DynamicLowering : public KernelLowering {
 
   void run() {
     for (Node* node : ir::LiveNodes(*model_.graph)) {
-      if (node->inputs().empty() || ir::stays_float(model_, node)) continue;
+      const auto refusal = refusal_in_plan(model_, node);
+      if (node->inputs().empty() || (ir::stays_float(model_, node) && !refusal)) continue;
       if (ir::is_module_call(node)) {
-        lower_module(node);
+        lower_module(node, refusal);
       } else if (node->kind().is_aten()) {
-        lower_functional(node);
+        lower_functional(node, refusal);
       }
     }
   }
 
  private:
   // L-09.
-  void lower_module(Node* op) {
+  void lower_module(Node* op, const std::optional<Refusal>& planned) {
     ir::ModuleCall& call = ir::call_of(model_, op);
     ir::Weighted* weighted = ir::weighted_of(call);
     const auto input = operators::dynamic_input(op->input(0));
     if (weighted == nullptr || !weighted->weight_qparams || !input || op->inputs().size() != 1) return;
     const auto offer = kernels::dynamic_offer(context_.target, model_, op, /*relu=*/nullptr);
     if (!offer) return;
-    if (const auto refusal = refusal_of(offer, weighted)) {
+    if (const auto refusal = planned ? planned : refusal_of(offer, weighted)) {
       weighted->weight_qparams.reset();
       return stay_float(op, *input, *refusal);
     }
@@ -54,7 +55,7 @@ class DynamicLowering : public KernelLowering {
   }
 
   // L-11; L-05: a function that is configured not to be quantized stays.
-  void lower_functional(Node* op) {
+  void lower_functional(Node* op, const std::optional<Refusal>& planned) {
     const ir::NodeRecord* record = ir::record_of(model_, op);
     if (op->inputs().size() < 2 || (record != nullptr && !record->lookup.qconfig)) return;
     const auto input = operators::dynamic_input(op->input(0));
@@ -67,7 +68,7 @@ class DynamicLowering : public KernelLowering {
     }
     if (!offer) return;
     const auto weighted = operators::functional_parameters(model_, op);
-    if (const auto refusal = refusal_of(offer, weighted ? &*weighted : nullptr)) {
+    if (const auto refusal = planned ? planned : refusal_of(offer, weighted ? &*weighted : nullptr)) {
       op->replaceInput(1, op->input(1)->node()->input(0)->node()->input(0));
       return stay_float(op, *input, *refusal);
     }

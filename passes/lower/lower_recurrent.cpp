@@ -32,7 +32,8 @@ class RecurrentLowering {
   bool run() {
     bool has_changed = false;
     for (Node* node : ir::LiveNodes(*model_.graph)) {
-      if (!ir::is_module_call(node) || ir::stays_float(model_, node)) continue;
+      if (!ir::is_module_call(node) || (ir::stays_float(model_, node) && !refusal_in_plan(model_, node)))
+        continue;
       if (!torchscript::is_recurrent(ir::call_of(model_, node).type) || !is_dynamic(node)) continue;
       lower(node);
       has_changed = true;
@@ -60,6 +61,7 @@ class RecurrentLowering {
 
   /// Says nothing, or why the engine has none.
   Refusal put_kernels_into(Node* op, ModuleCall& call) {
+    if (auto refusal = refusal_in_plan(model_, op)) return *std::move(refusal);
     const auto offer = kernels::recurrent_offer(context_.target, model_, op);
     if (offer.refusal || call.recurrent_qparams.empty()) return offer.refusal.value_or(Refusal{});
     const auto key = std::make_pair(static_cast<const void*>(call.module->_ivalue().get()), call.method);

@@ -31,13 +31,14 @@ bool lower_weight_only_linear(Model& model, const PassContext& /*context*/) {
   std::map<Key, torch::jit::Module> packed;  ///< calls of one module share it
   bool has_changed = false;
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_module_call(node) || ir::stays_float(model, node)) continue;
+    const auto planned = refusal_in_plan(model, node);
+    if (!ir::is_module_call(node) || (ir::stays_float(model, node) && !planned)) continue;
     ModuleCall& layer = ir::root_of(ir::call_of(model, node));
     if (!layer.weighted || !layer.weighted->weight_qparams) continue;
     const kernels::NamedOffer offer = kernels::weight_only_offer(model, node);
     if (offer.kernel.empty()) continue;
     has_changed = true;
-    if (const auto& refusal = offer.refusal) {
+    if (const auto& refusal = planned ? planned : offer.refusal) {
       set_no_kernel(model, node, ir::Placement::Reference, refusal->reason, refusal->why, refusal->remedy);
       continue;
     }

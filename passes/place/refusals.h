@@ -7,8 +7,7 @@
 
 namespace tsq::passes {
 
-/// Which operators that are placed in int8, and read bytes, no kernel takes. The model's operators must not
-/// change meanwhile.
+/// Which operators that are placed in int8 no kernel takes. The model's operators must not change meanwhile.
 class Refusals {
  public:
   Refusals(const ir::Model& model, const PassContext& context);

@@ -19,6 +19,8 @@
 namespace tsq {
 namespace {
 
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -226,6 +228,26 @@ TEST(Dynamic, WithoutKernelsOfFloat16TheLayerStaysFloatAndSaysWhy) {
   EXPECT_THAT(decision.remedy, HasSubstr("another engine"));
   const at::Tensor x = torch::randn({3, 6});
   EXPECT_EQ(largest_difference(run(result, {x}), run(linears(), {x})), 0);
+}
+
+TEST(Dynamic, ThePlanSaysWhichLayersNoKernelTakes) {
+  const auto placements = [](const Module& model, const QConfig& qconfig, const char* engine) {
+    const BackendConfig backend = backend_config(engine);
+    const QConfigMapping mapping = QConfigMapping().set_global(qconfig);
+    const Plan plan = convert_to_reference(prepare(model, mapping, backend), backend).plan();
+    std::vector<Placement> found;
+    for (const PlannedOperator& each : plan.operators) {
+      if (each.op == "torch.nn.Linear" || each.op == "torch.nn.LSTM") found.push_back(each.placement);
+    }
+    return found;
+  };
+  const QConfig float16 = qconfig("float16_dynamic_qconfig");
+  EXPECT_THAT(placements(linears(), float16, "x86"), Each(Placement::Int8));
+  EXPECT_THAT(placements(linears(), float16, "qnnpack"), Each(Placement::Reference));
+  QConfig with_zero_points = qconfig("default_dynamic_qconfig");
+  with_zero_points.weight.qscheme = c10::QScheme::PER_TENSOR_AFFINE;
+  EXPECT_THAT(placements(lstm(), with_zero_points, "x86"), ElementsAre(Placement::Int8));
+  EXPECT_THAT(placements(lstm(), with_zero_points, "onednn"), ElementsAre(Placement::Reference));
 }
 
 TEST(Dynamic, ARecurrentOperatorBecomesALayerWithPackedCells) {
