@@ -4,7 +4,6 @@
 #include <tsq/recipe_options.h>
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,8 +13,6 @@ namespace tsq {
 struct LoweringOptions {
   /// Another target than the one that the model was prepared for, and its layers placed for; none: that one.
   std::optional<LoweringTarget> target{};
-  /// Another profile of the machine than the one that was named when the model was prepared; none: that one.
-  std::shared_ptr<const MachineProfile> machine{};
   /// BFloat16: operators that stay float compute in it where that pays; inputs and outputs of the model keep
   /// their dtype.
   c10::ScalarType float_dtype{c10::ScalarType::Float};

@@ -344,7 +344,6 @@ Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
   Stage stage = reference;
   stage.model = reference.model.copy();
   if (options.target) stage.options.target = *options.target;
-  if (options.machine) stage.options.machine = options.machine;
   if (stage.options.target == LoweringTarget::Fused) io::load_runtime();
   PassContext context = context_of(stage);
   context.lowering = options;

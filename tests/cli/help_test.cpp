@@ -44,7 +44,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
       {"prepare", plus({"MODEL.pt", "--output", "--qat", "tsq prepare --qat model.pt"}, configuration)},
       {"calibrate", {"PREPARED.pt", "--calib", "--output"}},
       {"convert", {"CALIBRATED.pt", "--output", "--backend"}},
-      {"lower", {"REF.pt", "--output", "--backend", "--target stock|fused", "--machine"}},
+      {"lower", {"REF.pt", "--output", "--backend", "--target stock|fused"}},
       {"explain",
        plus({"MODEL.pt", "--calib", "--time", "--passes", "--convert-custom-config", "--convert-qconfig"},
             configuration)},

@@ -65,7 +65,6 @@ void run_lower(const LowerOptions& options, const Session& session) {
   const Targets targets = targets_of(options);
   LoweringOptions lowering = lowering_options(options.configuration);
   lowering.target = targets.lowered;
-  lowering.machine = named_machine(options.configuration);
   const std::vector<Sample> samples = samples_if_given(options.trial.data, reference.module());
   const TriedStep lowered = steps.run("lower", [&](const Progress&) {
     return lower_and_try(reference, backend, lowering, {.samples = samples, .force = options.trial.force});
@@ -94,7 +93,6 @@ void add_lower_options(const Command& command, LowerOptions& options) {
       {required(input({"REF.pt", into(options.model), "A model from 'tsq convert'"})),
        required(output({"-o,--output", into(options.output), "The quantized model to write", "OUT.pt"}))});
   add_backend_options(command, options.configuration);
-  add_machine_option(command, options.configuration);
   add_options(command,
               {{"--target", into(options.configuration.target),
                 "What runs the model: LibTorch's kernels, or fused programs (default: what the reference "
