@@ -13,6 +13,7 @@
 #include "backends/kernels/operands.h"
 #include "backends/kernels/packed.h"
 #include "backends/kernels/packing_rules.h"
+#include "backends/programs/translations.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "match/dtype_check.h"
@@ -251,7 +252,7 @@ Offer<DynamicKernel> dynamic_offer(const Target& target, const Model& model, con
 
 Offer<RecurrentKernel> recurrent_offer(const Target& target, const Model& model, const Node* op) {
   const ir::ModuleCall& call = ir::call_of(model, op);
-  const std::vector<QParams> rounded = recurrent_qparams(model, op);
+  const std::vector<QParams> rounded = programs::recurrent_qparams(model, op);
   if (rounded.empty()) {
     std::string why = torchscript::recurrent_weights(call).refusal;
     if (!why.empty()) return {nullptr, Refusal{Reason::NoKernel, std::move(why)}};

@@ -19,7 +19,6 @@
 #include "operators/roundings.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
-#include "torchscript/modules/recurrent.h"
 
 namespace tsq::kernels {
 namespace {
@@ -104,18 +103,6 @@ std::optional<std::int64_t> rank_of(const Model& model, const Value* bytes) {
                                                            : std::nullopt;
 }
 
-/// What convert makes of an observer of a weight, but for the numbers.
-QParams form_of_qparams(const ResolvedObserver& observer, const at::Tensor& weight) {
-  const bool is_each_channel = is_per_channel(observer.qscheme);
-  const std::int64_t axis = is_each_channel ? at::maybe_wrap_dim(observer.ch_axis, weight.dim()) : 0;
-  const at::Tensor scale = at::ones({is_each_channel ? weight.size(axis) : 1});
-  return {.scale = scale,
-          .zero_point = is_symmetric(observer.qscheme) ? at::zeros_like(scale) : at::ones_like(scale),
-          .dtype = observer.dtype,
-          .qscheme = affine_form(observer.qscheme),
-          .axis = axis};
-}
-
 LayerWeight rounded_as(const ObserverSpec& spec, ir::Weighted weighted) {
   const ResolvedObserver observer = resolve(spec);
   weighted.weight_qparams = form_of_qparams(observer, weighted.weight);
@@ -186,6 +173,17 @@ std::optional<Operand> bytes_returned(const Model& model, const Node* op) {
   return reader == nullptr ? std::nullopt : std::optional(Operand(model, reader->output()));
 }
 
+QParams form_of_qparams(const ResolvedObserver& observer, const at::Tensor& weight) {
+  const bool is_each_channel = is_per_channel(observer.qscheme);
+  const std::int64_t axis = is_each_channel ? at::maybe_wrap_dim(observer.ch_axis, weight.dim()) : 0;
+  const at::Tensor scale = at::ones({is_each_channel ? weight.size(axis) : 1});
+  return {.scale = scale,
+          .zero_point = is_symmetric(observer.qscheme) ? at::zeros_like(scale) : at::ones_like(scale),
+          .dtype = observer.dtype,
+          .qscheme = affine_form(observer.qscheme),
+          .axis = axis};
+}
+
 LayerWeight weight_read(const Model& model, const Node* layer) {
   if (ir::is_module_call(layer)) return weight_of_module(model, layer);
   if (layer->inputs().size() < 2) return {};
@@ -194,22 +192,6 @@ LayerWeight weight_read(const Model& model, const Node* layer) {
   auto exact =
       ir::is_observer(observer) ? operators::float_functional_parameters(model, layer) : std::nullopt;
   return exact ? rounded_as(ir::observer_of(model, observer).spec, *std::move(exact)) : LayerWeight();
-}
-
-std::vector<QParams> recurrent_qparams(const Model& model, const Node* layer) {
-  const ir::ModuleCall& call = ir::call_of(model, layer);
-  const QConfig* qconfig = ir::observed_qconfig(model, layer);
-  const bool may_be_rounded =
-      qconfig != nullptr && call.module && ir::placement_of(model, layer) != ir::Placement::Float;
-  if (!call.recurrent_qparams.empty() || !may_be_rounded) return call.recurrent_qparams;
-  const ResolvedObserver observer = resolve(qconfig->weight);
-  std::vector<QParams> planned;
-  for (const at::Tensor& weight : torchscript::recurrent_weights(call).weights) {
-    const bool stays_float = planned.size() < call.float_recurrent_weights;
-    planned.push_back(stays_float ? QParams{.dtype = c10::ScalarType::Float}
-                                  : form_of_qparams(observer, weight));
-  }
-  return planned;
 }
 
 void note_dtype(const Model& model, Node* kernel) {

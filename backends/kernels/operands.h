@@ -59,9 +59,8 @@ class LayerWeight {
 /// another.
 [[nodiscard]] LayerWeight weight_read(const ir::Model& model, const ir::Node* layer);
 
-/// What the weights of a recurrent module are rounded to; before convert in the same form, but for one that
-/// is placed in float. Empty where they are not.
-[[nodiscard]] std::vector<QParams> recurrent_qparams(const ir::Model& model, const ir::Node* layer);
+/// What convert makes of an observer of a weight, but for the numbers.
+[[nodiscard]] QParams form_of_qparams(const ResolvedObserver& observer, const at::Tensor& weight);
 
 /// Notes which dtype a kernel returns that has taken the place of a quantize node: what is asked of the
 /// operands of kernels after it is told without a walk through all that come before.

@@ -72,7 +72,7 @@ class Layers {
       : program_(program),
         form_(form),
         weights_(torchscript::recurrent_weights(ir::call_of(program.model(), node))),
-        qparams_(kernels::recurrent_qparams(program.model(), node)),
+        qparams_(recurrent_qparams(program.model(), node)),
         states_(form.is_lstm ? 2 : 1) {}
 
   /// The results: the sequence, and the last states of each kind.
@@ -150,10 +150,26 @@ class Layers {
 
 }  // namespace
 
+std::vector<QParams> recurrent_qparams(const ir::Model& model, const Node* layer) {
+  const ir::ModuleCall& call = ir::call_of(model, layer);
+  const QConfig* qconfig = ir::observed_qconfig(model, layer);
+  const bool may_be_rounded =
+      qconfig != nullptr && call.module && ir::placement_of(model, layer) != ir::Placement::Float;
+  if (!call.recurrent_qparams.empty() || !may_be_rounded) return call.recurrent_qparams;
+  const ResolvedObserver observer = resolve(qconfig->weight);
+  std::vector<QParams> planned;
+  for (const at::Tensor& weight : torchscript::recurrent_weights(call).weights) {
+    const bool stays_float = planned.size() < call.float_recurrent_weights;
+    planned.push_back(stays_float ? QParams{.dtype = c10::ScalarType::Float}
+                                  : kernels::form_of_qparams(observer, weight));
+  }
+  return planned;
+}
+
 bool is_recurrent_of_programs(const ir::Model& model, const Node* node) {
   const ir::ModuleCall& call = ir::call_of(model, node);
   if (!call.module || !torchscript::is_recurrent(call.type)) return false;
-  const std::vector<QParams> rounded = kernels::recurrent_qparams(model, node);
+  const std::vector<QParams> rounded = recurrent_qparams(model, node);
   const bool has_codes = std::ranges::all_of(rounded, [](const QParams& qparams) {
     return is_float(qparams) || has_symmetric_codes({.weight_qparams = qparams}, 0);
   });

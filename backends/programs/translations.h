@@ -33,6 +33,9 @@ bool translate_interpolation(ProgramBuilder& program, const ir::Node* node);
 /// Rows of a table in float or in bytes.
 bool translate_embedding(ProgramBuilder& program, const ir::Node* node);
 
+/// What the weights of a recurrent module are rounded to; before convert in the same form, but for one that
+/// is placed in float. Empty where they are not.
+[[nodiscard]] std::vector<QParams> recurrent_qparams(const ir::Model& model, const ir::Node* layer);
 /// An LSTM or GRU with int8 weights.
 bool translate_recurrent(ProgramBuilder& program, const ir::Node* node);
 /// Whether a program can have it, whatever its input is made of.
