@@ -23,7 +23,7 @@
 #include "ir/analysis.h"
 #include "ir/observer_results.h"
 #include "match/qconfig_lookup.h"
-#include "pipeline/output_power.h"
+#include "outputs/output_power.h"
 #include "pipeline/run.h"
 #include "torchscript/kept_state.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "pipeline/output_power.h"
+#include "outputs/output_power.h"
 
 namespace tsq::detail {
 namespace {

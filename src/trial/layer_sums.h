@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "pipeline/output_power.h"
+#include "outputs/output_power.h"
 #include "trial/channel_gains.h"
 #include "trial/value_histogram.h"
 

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "pipeline/output_power.h"
+#include "outputs/output_power.h"
 
 namespace tsq::detail {
 namespace {

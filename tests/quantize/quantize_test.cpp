@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/output_power.h"
+#include "outputs/output_power.h"
 #include "support/small_models.h"
 #include "trial/referee.h"
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "pipeline/output_power.h"
+#include "outputs/output_power.h"
 
 namespace tsq::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "pipeline/output_power.h"
+#include "outputs/output_power.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/accumulate.h>
