@@ -77,8 +77,8 @@ class OutputPower {
 };
 
 /// The tensors of a model's result with the place of each in it: "output", "output[1]", "output['logits']".
-/// Quantized tensors come out dequantized, sparse ones dense. Throws Error(BadModel) for a tensor on device
-/// meta.
+/// Quantized tensors come out dequantized, sparse ones dense, those of a run with gradients with these.
+/// Throws Error(BadModel) for a tensor on device meta.
 std::vector<std::pair<std::string, at::Tensor>> tensors_of(const at::IValue& result);
 
 }  // namespace tsq

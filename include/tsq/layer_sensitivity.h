@@ -38,6 +38,8 @@ struct Sensitivity {
   double int8_db{0};                       ///< SQNR when all are int8
   std::optional<double> int8_agreement{};  ///< share of the decisions when all are int8
   double float_db{0};  ///< SQNR when none is, which shows the effect of folded batch norms
+  /// What gradients say of `int8_db`, of which the layers' figures are multiples (SensitivityOptions::quick).
+  std::optional<double> predicted_db{};
   std::size_t samples{0};
 
   /// The number of most costly layers that must stay float for an SQNR of at least `db`; none when even all
@@ -50,6 +52,9 @@ struct Sensitivity {
 struct SensitivityOptions {
   std::size_t samples{16};                  ///< the number of samples used, evenly spread
   std::vector<NamedDecisions> decisions{};  ///< outputs that are scores, whatever the model tells
+  /// Predicts the figures of layers from gradients and from how each value and weight is rounded, in place of
+  /// making and running models: one run forwards and backwards, one model in int8, and one in float.
+  bool quick{false};
   LoweringOptions lowering{};
   Progress progress{};  ///< models evaluated, of all
 };

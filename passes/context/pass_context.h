@@ -47,6 +47,7 @@ struct PassContext {
   std::shared_ptr<const Plan> plan{};               ///< what apply_plan does; null: nothing
   bool plan_is_given{false};                        ///< by the caller of convert: no rule has written it
   std::span<const Sample> samples{};                ///< to find mean errors with
+  bool keeps_before_rounding{false};                ///< Model::before_rounding stays for who runs the passes
   LoweringOptions lowering{};
   std::vector<LoweringRow> lowering_rows{};  ///< that the program has registered for the table
 

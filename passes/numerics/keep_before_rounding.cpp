@@ -16,7 +16,8 @@ bool has_opaque_modules(const ir::Model& model) {
 }  // namespace
 
 bool keep_before_rounding(ir::Model& model, const PassContext& context) {
-  if (context.samples.empty() || !model.mean_errors.empty() || has_opaque_modules(model)) return false;
+  const bool finds_mean_errors = !context.samples.empty() && model.mean_errors.empty();
+  if ((!finds_mean_errors && !context.keeps_before_rounding) || has_opaque_modules(model)) return false;
   model.before_rounding = std::make_shared<const ir::Model>(model.copy());
   return true;
 }

@@ -60,7 +60,7 @@ std::string text_of_key(const at::IValue& key, std::size_t entry) {
 void collect(const at::IValue& value, const std::string& place,
              std::vector<std::pair<std::string, at::Tensor>>& tensors) {
   if (value.isTensor()) {
-    tensors.emplace_back(place, plain(value.toTensor().detach(), place));
+    tensors.emplace_back(place, plain(value.toTensor(), place));
   } else if (value.isTuple() || value.isList()) {
     const c10::ArrayRef<at::IValue> elements =
         value.isTuple() ? value.toTupleRef().elements().asArrayRef() : value.toListRef();

@@ -297,9 +297,10 @@ Plan plan_of(const Stage& reference, const LoweringOptions& options) {
 
 namespace {
 
-/// `plan_is_given`: by the caller of convert.
+/// `plan_is_given`: by the caller of convert. `keeps_before_rounding`: the graph that rounding is measured
+/// with.
 std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptions& options,
-                                       bool plan_is_given) {
+                                       bool plan_is_given, bool keeps_before_rounding = false) {
   auto stage = std::make_shared<Stage>(prepared);
   stage->model = prepared.model.copy();
   stage->observed = std::make_shared<ir::Model>(with_own_observers(prepared.model));
@@ -320,6 +321,7 @@ std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptio
     stage->plan = std::make_shared<const Plan>(drafted_plan(stage->model, context, &stage->report.passes));
   context.plan = stage->plan;
   context.plan_is_given = plan_is_given;
+  context.keeps_before_rounding = keeps_before_rounding;
   stage->planned_nodes = planned_nodes(stage->model);
   for (const Step step : {Step::Place, Step::Convert})
     detail::run(step, stage->model, context, &stage->report.passes);
@@ -338,6 +340,13 @@ std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptio
 
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptions& options) {
   return converted_stage(prepared, options, options.plan.has_value());
+}
+
+RoundedGraph rounded_graph(const Stage& calibrated) {
+  ir::Model rounded =
+      converted_stage(calibrated, {}, /*plan_is_given=*/false, /*keeps_before_rounding=*/true)->model.copy();
+  std::shared_ptr<const ir::Model> exact = rounded.before_rounding;
+  return {.exact = std::move(exact), .rounded = std::move(rounded)};
 }
 
 Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {

@@ -27,6 +27,13 @@ std::shared_ptr<Stage> prepared_stage(Stage configured);
 /// counts observers, layers and samples.
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptions& options = {});
 
+/// A calibrated stage as convert makes it, before and after it is rounded. Nodes have the same names in both.
+struct RoundedGraph {
+  std::shared_ptr<const ir::Model> exact{};  ///< with observers; null of a model with modules that are whole
+  ir::Model rounded{};
+};
+[[nodiscard]] RoundedGraph rounded_graph(const Stage& calibrated);
+
 /// What the rules decide about a calibrated stage, with what is in it; null of one that has seen no data, and
 /// of one that trains. Of a stage that has a plan, that plan.
 std::shared_ptr<const Plan> decided_plan(const Stage& prepared);

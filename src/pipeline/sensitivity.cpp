@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -11,6 +12,7 @@
 #include "backends/kernels/engine.h"
 #include "base/json_number.h"
 #include "pipeline/float_layers.h"
+#include "pipeline/predicted_noise.h"
 #include "torchscript/kept_state.h"
 
 namespace tsq {
@@ -45,6 +47,121 @@ double decibels_of(double error_share) {
   return error_share > 0 ? -10 * std::log10(error_share) : std::numeric_limits<double>::infinity();
 }
 
+/// What a model costs with all layers but one in float, and with these in float.
+struct Costs {
+  std::function<LayerCost(std::size_t layer)> alone{};
+  std::function<LayerCost(std::span<const std::size_t> in_float)> with_float{};
+};
+
+/// What int8 costs less where a layer is float.
+LayerCost difference(const LayerCost& whole, const LayerCost& without) {
+  LayerCost cost{.db = decibels_of(error_share(whole.db) - error_share(without.db))};
+  if (whole.agreement && without.agreement)
+    cost.agreement = std::min(1.0, 1 - (*without.agreement - *whole.agreement));
+  return cost;
+}
+
+Sensitivity ranking(const std::vector<QuantizedLayer>& layers, const Costs& costs) {
+  std::vector<LayerCost> alone;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) alone.push_back(costs.alone(layer));
+  const std::vector<std::size_t> order = ranked(alone);
+  Sensitivity result;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const LayerCost& by_itself = alone[order[i]];
+    result.layers.push_back({.layer = layers[order[i]],
+                             .alone_db = by_itself.db,
+                             .cumulative_db = costs.with_float(std::span(order).first(i)).db,
+                             .alone_agreement = by_itself.agreement});
+  }
+  return result;
+}
+
+/// Of models that are made and run.
+class MeasuredCosts {
+ public:
+  MeasuredCosts(const detail::Calibrated& model, const BackendConfig& backend,
+                const detail::FloatOutputs& wanted, const SensitivityOptions& options)
+      : model_(model), backend_(backend), wanted_(wanted), options_(options), whole_(made({})) {
+    int8_ = cost_of(whole_);
+  }
+
+  [[nodiscard]] const LayerCost& int8() const { return int8_; }
+
+  LayerCost alone(std::size_t layer) {
+    const Lowered alone = made(detail::all_but(model_, layer));
+    const QuantizedLayer& named = model_.layers[layer];
+    if (detail::is_quantized(alone.report(), named) || !detail::is_quantized(whole_.report(), named))
+      return cost_of(alone);
+    // It is int8 only with layers around it: what the whole has less without it.
+    const std::vector<std::size_t> one{layer};
+    return difference(int8_, cost_of(made(detail::float_nodes(model_, one))));
+  }
+
+  LayerCost with_float(std::span<const std::size_t> in_float) {
+    return in_float.empty() ? int8_ : cost_of(made(detail::float_nodes(model_, in_float)));
+  }
+
+ private:
+  [[nodiscard]] Lowered made(std::map<std::string, std::string> float_nodes) const {
+    return lower(detail::with_float_nodes(model_, backend_, std::move(float_nodes)), backend_,
+                 options_.lowering);
+  }
+
+  LayerCost cost_of(const Lowered& lowered) {
+    const auto compared = wanted_.compare(lowered, engine_of(backend_));
+    // With no layer in int8, with all, and each layer alone and with those that cost less.
+    const std::size_t all = options_.quick ? 2 : 2 * model_.layers.size() + 1;
+    ++done_;
+    if (options_.progress) options_.progress(done_, std::max(all, done_));
+    return {.db = compared.worst_db, .agreement = least_agreement(compared.decisions)};
+  }
+
+  const detail::Calibrated& model_;
+  const BackendConfig& backend_;
+  const detail::FloatOutputs& wanted_;
+  const SensitivityOptions& options_;
+  Lowered whole_;
+  LayerCost int8_{};
+  std::size_t done_{0};
+};
+
+/// By gradients, which one model that has run corrects.
+class PredictedCosts {
+ public:
+  PredictedCosts(const detail::Calibrated& model, std::span<const Sample> samples, const LayerCost& int8)
+      : model_(model), noise_(model.stage, samples), whole_(noise_.plan({})) {
+    predicted_ = noise_.share(whole_);
+    const double real = error_share(int8.db);
+    if (predicted_ > 0 && real > 0 && std::isfinite(real)) factor_ = real / predicted_;
+  }
+
+  /// SQNR with all in int8, before it is corrected.
+  [[nodiscard]] double predicted_db() const { return decibels_of(predicted_); }
+
+  [[nodiscard]] LayerCost alone(std::size_t layer) const {
+    const Plan alone = noise_.plan(detail::all_but(model_, layer));
+    const QuantizedLayer& named = model_.layers[layer];
+    if (noise_.is_quantized(alone, named) || !noise_.is_quantized(whole_, named)) return cost_of(alone);
+    const std::vector<std::size_t> one{layer};
+    return difference(cost_of(whole_), cost_of(noise_.plan(detail::float_nodes(model_, one))));
+  }
+
+  [[nodiscard]] LayerCost with_float(std::span<const std::size_t> in_float) const {
+    return cost_of(in_float.empty() ? whole_ : noise_.plan(detail::float_nodes(model_, in_float)));
+  }
+
+ private:
+  [[nodiscard]] LayerCost cost_of(const Plan& plan) const {
+    return {.db = decibels_of(factor_ * noise_.share(plan))};
+  }
+
+  const detail::Calibrated& model_;
+  detail::PredictedNoise noise_;
+  Plan whole_;
+  double predicted_{0};
+  double factor_{1};
+};
+
 }  // namespace
 
 Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
@@ -53,55 +170,31 @@ Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
   (void)engine_of(backend, /*must_have_kernels=*/true);
   detail::Calibrated model = detail::calibrated(prepared);
   const torch::jit::Module& float_model = detail::stage_of(prepared).float_model;
-  const detail::FloatOutputs wanted(
-      float_model, detail::some_for(torchscript::keeps_state(float_model), samples, options.samples),
-      options.decisions);
+  const std::vector<Sample> judged =
+      detail::some_for(torchscript::keeps_state(float_model), samples, options.samples);
+  const detail::FloatOutputs wanted(float_model, judged, options.decisions);
   constexpr std::size_t kTimedRuns = 3;
   detail::measure_layers(prepared, samples.front(), kTimedRuns, model.layers);
-  std::size_t done = 0;
-  const auto made = [&](std::map<std::string, std::string> float_nodes) {
-    return lower(detail::with_float_nodes(model, backend, std::move(float_nodes)), backend, options.lowering);
-  };
-  const auto cost_of = [&](const Lowered& lowered) {
-    const auto compared = wanted.compare(lowered, engine_of(backend));
-    if (options.progress) options.progress(++done, 2 * model.layers.size() + 1);
-    return LayerCost{.db = compared.worst_db, .agreement = least_agreement(compared.decisions)};
-  };
-  const Lowered whole = made({});
-  const LayerCost int8 = cost_of(whole);
-  const auto alone_cost_of = [&](std::size_t layer) {
-    const Lowered alone = made(detail::all_but(model, layer));
-    const QuantizedLayer& named = model.layers[layer];
-    if (detail::is_quantized(alone.report(), named) || !detail::is_quantized(whole.report(), named))
-      return cost_of(alone);
-    // It is int8 only with layers around it: what the whole has less without it.
-    const std::vector<std::size_t> one{layer};
-    LayerCost without = cost_of(made(detail::float_nodes(model, one)));
-    without.db = decibels_of(error_share(int8.db) - error_share(without.db));
-    if (int8.agreement && without.agreement)
-      without.agreement = std::min(1.0, 1 - (*without.agreement - *int8.agreement));
-    return without;
-  };
-  std::vector<LayerCost> alone;
-  for (std::size_t layer = 0; layer < model.layers.size(); ++layer) alone.push_back(alone_cost_of(layer));
-  const std::vector<std::size_t> order = ranked(alone);
-  const auto with_float = [&](std::size_t most_costly) {
-    return most_costly == 0 ? int8
-                            : cost_of(made(detail::float_nodes(model, std::span(order).first(most_costly))));
-  };
-
-  Sensitivity result{.is_of_decisions = !wanted.has_floats(), .samples = wanted.samples()};
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const LayerCost& by_itself = alone[order[i]];
-    const LayerCost cumulative = with_float(i);
-    if (i == 0) result.int8_agreement = cumulative.agreement;
-    result.layers.push_back({.layer = model.layers[order[i]],
-                             .alone_db = by_itself.db,
-                             .cumulative_db = cumulative.db,
-                             .alone_agreement = by_itself.agreement});
+  MeasuredCosts measured(model, backend, wanted, options);
+  Sensitivity result;
+  if (options.quick) {
+    const PredictedCosts predicted(model, judged, measured.int8());
+    result =
+        ranking(model.layers, {.alone = [&](std::size_t layer) { return predicted.alone(layer); },
+                               .with_float = [&](auto in_float) { return predicted.with_float(in_float); }});
+    result.predicted_db = predicted.predicted_db();
+  } else {
+    result =
+        ranking(model.layers, {.alone = [&](std::size_t layer) { return measured.alone(layer); },
+                               .with_float = [&](auto in_float) { return measured.with_float(in_float); }});
   }
-  result.float_db = with_float(order.size()).db;
-  result.int8_db = int8.db;
+  std::vector<std::size_t> all(model.layers.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  result.is_of_decisions = !wanted.has_floats();
+  result.samples = wanted.samples();
+  result.int8_db = measured.int8().db;
+  if (!all.empty()) result.int8_agreement = measured.int8().agreement;
+  result.float_db = measured.with_float(all).db;
   return result;
 }
 
@@ -140,6 +233,7 @@ nlohmann::json Sensitivity::to_json() const {
           {"int8_sqnr_db", detail::finite_or_null(int8_db)},
           {"int8_agreement", detail::finite_or_null(int8_agreement)},
           {"float_sqnr_db", detail::finite_or_null(float_db)},
+          {"predicted_int8_sqnr_db", detail::finite_or_null(predicted_db)},
           {"layers", std::move(entries)}};
 }
 

@@ -96,6 +96,13 @@ TEST_F(Goals, SensitivityRanksLayersAndWritesTheMappingThatActs) {
               0.5);
 }
 
+TEST_F(Goals, QuickSensitivitySaysWhatWasPredicted) {
+  const Outcome outcome = tsq(command("sensitivity", {"--quick", "--float-layers", "1"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("by gradients"));
+  EXPECT_THAT(outcome.out, HasSubstr("'bad' (torch.nn.Linear)"));
+}
+
 TEST_F(Goals, SensitivityShowsATable) {
   const Outcome outcome = tsq(command("sensitivity", {"--float-layers", "2"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

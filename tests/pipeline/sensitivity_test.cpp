@@ -15,6 +15,7 @@
 #include "pipeline/float_layers.h"
 #include "pipeline/stage.h"
 #include "support/lowered.h"
+#include "support/rank_correlation.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -136,6 +137,65 @@ TEST_P(EachRecipe, TheSearchKeepsThatLayerFloatAndNoOther) {
   EXPECT_EQ(goal.score(lower(*found.reference, backend)), found.score);
   EXPECT_EQ(found.mapping, keep_float(mapping_for(setting), found.kept));
   EXPECT_FALSE(found.trials.front().reached);
+}
+
+/// Convolutions with a residual and a linear layer, of weights as large as trained ones.
+Module residual_network() {
+  torch::manual_seed(5);
+  const at::NoGradGuard no_grad;
+  Module model = testing::user_module("Residual");
+  for (const char* name : {"a", "b", "c", "d"}) model.register_module(name, testing::conv2d(8, 8, 1));
+  model.register_module("first", testing::conv2d(3, 8, 3));
+  model.register_module("last", testing::linear(8, 6));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = torch.relu(self.first.forward(x))\n"
+      "  z = torch.relu(self.b.forward(torch.relu(self.a.forward(y)))) + y\n"
+      "  w = torch.relu(self.d.forward(torch.relu(self.c.forward(z)))) + z\n"
+      "  return self.last.forward(w.mean([2, 3]))\n");
+  for (at::Tensor weight : model.parameters()) {
+    if (weight.dim() > 1) weight.div_(std::sqrt(static_cast<double>(weight[0].numel())));
+  }
+  return model;
+}
+
+TEST(Sensitivity, QuickRanksAsTheModelsThatAreRun) {
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    const BackendConfig backend = backend_config("x86");
+    Prepared prepared =
+        prepare(residual_network(), default_qconfig_mapping("x86"), backend, {.recipe = recipe});
+    const std::vector<Sample> data = samples(3, 16);
+    calibrate(prepared, data);
+    const Sensitivity run = sensitivity(prepared, backend, data);
+    const Sensitivity quick = sensitivity(prepared, backend, data, {.quick = true});
+    EXPECT_EQ(quick.int8_db, run.int8_db);
+    EXPECT_EQ(quick.float_db, run.float_db);
+    EXPECT_NEAR(quick.predicted_db.value(), run.int8_db, 3);
+    EXPECT_FALSE(run.predicted_db.has_value());
+    ASSERT_EQ(quick.layers.size(), run.layers.size());
+    std::map<std::string, double> predicted;
+    for (const LayerSensitivity& each : quick.layers) predicted[each.layer.to_text()] = each.alone_db;
+    std::vector<double> by_run;
+    std::vector<double> by_gradients;
+    for (const LayerSensitivity& each : run.layers) {
+      by_run.push_back(each.alone_db);
+      by_gradients.push_back(predicted.at(each.layer.to_text()));
+    }
+    EXPECT_GE(testing::rank_correlation(by_run, by_gradients), 0.8);
+    EXPECT_NEAR(quick.layers.front().cumulative_db, run.int8_db, 1e-6);
+  }
+}
+
+TEST(Sensitivity, QuickNeedsNumbersThatGradientsComeFrom) {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Labels");
+  model.register_module("one", testing::linear(8, 8));
+  model.define("def forward(self, x):\n  return self.one.forward(x).argmax(-1)\n");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  const std::vector<Sample> data{{torch::randn({4, 8})}, {torch::randn({4, 8})}};
+  calibrate(prepared, data);
+  EXPECT_THAT(sentence_of([&] { (void)sensitivity(prepared, backend_config("x86"), data, {.quick = true}); }),
+              HasSubstr("--quick"));
 }
 
 TEST(Sensitivity, CumulativeIsWhatTheModelOfTheMappingHas) {

@@ -26,6 +26,7 @@ constexpr CommandHelp kSensitivityHelp{
     .examples =
         "  tsq sensitivity model.pt --calib data.pt\n"
         "  tsq sensitivity model.pt --calib data.pt --data test.pt --samples 64 --report layers.json\n"
+        "  tsq sensitivity model.pt --calib data.pt --quick\n"
         "  tsq sensitivity model.pt --calib data.pt --min-sqnr 25 --output q.json\n"
         "  tsq quantize model.pt --calib data.pt --qconfig q.json --output model.int8.pt\n\n"
         "Each layer is judged alone, with all others in float, then together with all layers that cost less. "
@@ -41,6 +42,7 @@ struct SensitivityCommandOptions {
   std::string calib{};
   std::string data{};
   std::size_t samples{16};
+  bool quick{false};
   std::string output{};
   std::string report{};
   std::optional<double> min_sqnr{};
@@ -106,6 +108,7 @@ Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
     return sensitivity(prepared, chosen.backend, judged,
                        {.samples = options.samples,
                         .decisions = named_decisions(options.decisions),
+                        .quick = options.quick,
                         .lowering = lowering_options(options.configuration),
                         .progress = progress});
   });
@@ -159,6 +162,10 @@ std::string text_of(const SensitivityCommandOptions& options, const Ranked& rank
           ? fmt::format("decisions  {:.2f} % as in float", 100 * found.int8_agreement.value_or(1))
           : fmt::format("SQNR       {} dB of the worst output", db_text(found.int8_db)),
       seconds_text(ranked.seconds));
+  if (found.predicted_db)
+    text +=
+        fmt::format("  predicted  {} dB by gradients; the layers' figures are corrected by the difference\n",
+                    db_text(*found.predicted_db));
   if (!options.output.empty()) {
     const double db = ranked.float_layers < found.layers.size()
                           ? found.layers[ranked.float_layers].cumulative_db
@@ -199,6 +206,8 @@ void add_sensitivity_options(const Command& command, SensitivityCommandOptions& 
                       "DATA.pt"}),
                {"--samples", into(options.samples),
                 "Use at most this many of them, evenly spread (default: 16)", "N", within(1, 100000000)},
+               {"--quick", into(options.quick),
+                "Predict each layer's figures from gradients, without making models for it"},
                decisions_option(options.decisions),
                output({"-o,--output", into(options.output),
                        "Write a QConfigMapping that keeps the most costly layers float", "Q.json"}),

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <tsq/quantized_layer.h>
+
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "noise/noise.h"
+#include "passes/context/pass_context.h"
+#include "pipeline/run.h"
+#include "pipeline/stage.h"
+
+namespace tsq::detail {
+
+/// What plans of a calibrated model add to its outputs, by the noise model. No model is made or run for a
+/// plan.
+class PredictedNoise {
+ public:
+  /// Throws Error(BadData) for samples that the model refuses, Error(BadModel) for a model without
+  /// floating-point numbers in its outputs.
+  PredictedNoise(const Stage& calibrated, std::span<const Sample> samples);
+
+  /// What the rules decide with these nodes (Decision::node) in float, too.
+  [[nodiscard]] Plan plan(const std::map<std::string, std::string>& float_nodes) const;
+  /// The noise of the output that has most, as a share of the output's power.
+  [[nodiscard]] double share(const Plan& plan) const;
+  /// Whether a plan has an operator of the layer in int8.
+  [[nodiscard]] bool is_quantized(const Plan& plan, const QuantizedLayer& layer) const;
+
+ private:
+  ir::Model settled_;
+  passes::PassContext context_;
+  std::vector<ir::Node*> operators_;
+  std::vector<ir::Node*> observers_;
+  RoundedGraph graph_;  ///< whose nodes the noise model names
+  noise::NoiseModel noise_;
+  std::unordered_map<const ir::Node*, const ir::Node*> in_graph_;  ///< by operators and observers
+  /// Observers that round once more what another has rounded in the same range, and that one.
+  std::unordered_map<const ir::Node*, const ir::Node*> repeated_{};
+};
+
+}  // namespace tsq::detail
