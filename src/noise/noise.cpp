@@ -93,6 +93,7 @@ NoiseModel::NoiseModel(const ir::Model& calibrated, std::span<const Sample> samp
   for (const ir::Node* node : roundings()) index_.emplace(node, index_.size());
   run_in_float();
   shares_.assign(roundings().size(), {.of_outputs = std::vector<double>(outputs_.size())});
+  uncorrected_.assign(roundings().size(), std::vector<double>(outputs_.size()));
   has_gradient_.assign(roundings().size(), false);
   means_.resize(roundings().size());
   if (options.corrects_means) find_means();
@@ -188,6 +189,7 @@ void NoiseModel::find_means() {
 }
 
 void NoiseModel::predict(const NoiseOptions& options) {
+  const at::AutoGradMode gradients_on(true);  // whatever the caller computes with
   Projection projection(*this, options.seed, options.projections);
   std::vector<std::vector<std::size_t>> groups(std::min(outputs_.size(), kMostProjections));
   for (std::size_t k = 0; k < outputs_.size(); ++k) groups[k % groups.size()].push_back(k);
@@ -215,26 +217,28 @@ NoiseModel::Reached NoiseModel::reached_by(const WatchedModel::Run& run) const {
     for (std::size_t place = 0; place < run.rounded[rounding].size(); ++place) {
       const Channels& each = run.rounded[rounding][place];
       if (!each.tensor.requires_grad()) continue;
-      RoundingError error{
-          .rounding = rounding, .axis = each.axis, .error = model_->error_of(rounding, place, each.tensor)};
-      const at::Tensor& mean = means_[rounding];
-      if (mean.defined() && ir::is_observer(roundings()[rounding])) {
-        std::vector<std::int64_t> shape(static_cast<std::size_t>(error.error.dim()), 1);
-        if (!shape.empty()) shape[static_cast<std::size_t>(each.axis)] = -1;
-        error.error = error.error - mean.to(error.error.scalar_type()).reshape(shape);
-      } else if (mean.defined()) {
-        error.taken_off = mean;
-      }
+      RoundingError error{.rounding = rounding,
+                          .axis = each.axis,
+                          .error = model_->error_of(rounding, place, each.tensor),
+                          .mean = means_[rounding]};
       reached.tensors.push_back(each.tensor);
       reached.errors.push_back(std::move(error));
     }
   }
   for (RoundingError& error : reached.errors) {
-    if (!error.taken_off.defined()) continue;
+    if (!error.mean.defined() || ir::is_observer(roundings()[error.rounding])) continue;
     error.bias = reached.tensors.size();
     reached.tensors.push_back(model_->bias_of(error.rounding));
   }
   return reached;
+}
+
+at::Tensor NoiseModel::taken_off(const RoundingError& error, const at::Tensor& gradient,
+                                 const std::vector<at::Tensor>& gradients) {
+  if (!error.mean.defined()) return at::zeros({1}, at::kDouble);
+  if (!error.bias) return error.mean * channel_sums(finite_part(gradient), error.axis);
+  const at::Tensor& of_bias = gradients[*error.bias];
+  return of_bias.defined() ? error.mean * of_bias.to(at::kDouble) : at::zeros({1}, at::kDouble);
 }
 
 void NoiseModel::add_shares(const Reached& reached, std::span<const std::size_t> outputs,
@@ -243,26 +247,29 @@ void NoiseModel::add_shares(const Reached& reached, std::span<const std::size_t>
     if (!gradients[i].defined()) continue;
     const RoundingError& to = reached.errors[i];
     if (!has_gradient_[to.rounding]) has_gradient_[to.rounding] = gradients[i].any().item<bool>();
-    at::Tensor sums = channel_sums(finite_part(gradients[i] * to.error), to.axis);
-    if (to.bias && gradients[*to.bias].defined())
-      sums = sums - gradients[*to.bias].to(at::kDouble) * to.taken_off;
+    const at::Tensor sums = channel_sums(finite_part(gradients[i] * to.error), to.axis);
     const double power = at::dot(sums, sums).item<double>();
-    for (const std::size_t k : outputs) shares_[to.rounding].of_outputs[k] += power;
+    const at::Tensor kept = sums - taken_off(to, gradients[i], gradients);
+    const double power_kept = at::dot(kept, kept).item<double>();
+    for (const std::size_t k : outputs) {
+      uncorrected_[to.rounding][k] += power;
+      shares_[to.rounding].of_outputs[k] += power_kept;
+    }
   }
 }
 
 bool NoiseModel::follows_gradients() const {
   std::vector<std::size_t> predicted;
   for (std::size_t r = 0; r < shares_.size(); ++r) {
-    if (has_gradient_[r] && worst(shares_[r].of_outputs) > 0) predicted.push_back(r);
+    if (has_gradient_[r] && worst(uncorrected_[r]) > 0) predicted.push_back(r);
   }
-  std::ranges::stable_sort(predicted, {}, [&](std::size_t r) { return worst(shares_[r].of_outputs); });
+  std::ranges::stable_sort(predicted, {}, [&](std::size_t r) { return worst(uncorrected_[r]); });
   const std::size_t tried = std::min(predicted.size(), kTried);
   std::size_t far_off = 0;
   for (std::size_t i = 0; i < tried; ++i) {
     const std::size_t r = predicted[(2 * i + 1) * predicted.size() / (2 * tried)];
     const double found = worst(measured({roundings()[r]}));
-    if (std::abs(std::log10(found / worst(shares_[r].of_outputs))) > kFarOff) ++far_off;
+    if (std::abs(std::log10(found / worst(uncorrected_[r]))) > kFarOff) ++far_off;
   }
   return 2 * far_off <= tried;
 }

@@ -69,8 +69,8 @@ class NoiseModel {
     std::size_t rounding{};
     std::int64_t axis{};
     at::Tensor error{};
-    std::optional<std::size_t> bias{};  ///< among the tensors that are reached
-    at::Tensor taken_off{};             ///< that the bias takes off each channel
+    at::Tensor mean{};                  ///< of each channel, that biases take off; undefined: nothing
+    std::optional<std::size_t> bias{};  ///< of a layer's sums, among the tensors that are reached
   };
   /// The tensors of a run from which gradients are asked, and their errors.
   struct Reached {
@@ -82,6 +82,9 @@ class NoiseModel {
   void find_means();
   void predict(const NoiseOptions& options);
   [[nodiscard]] Reached reached_by(const WatchedModel::Run& run) const;
+  /// What biases take off the sum of each channel.
+  [[nodiscard]] static at::Tensor taken_off(const RoundingError& error, const at::Tensor& gradient,
+                                            const std::vector<at::Tensor>& gradients);
   void add_shares(const Reached& reached, std::span<const std::size_t> outputs,
                   const std::vector<at::Tensor>& gradients);
   /// Whether predictions are as far off as is usual.
@@ -91,11 +94,12 @@ class NoiseModel {
   std::unique_ptr<WatchedModel> model_;
   std::vector<Sample> samples_;
   std::vector<std::string> outputs_{};
-  std::vector<std::size_t> places_{};              ///< of the outputs among all tensors of the result
-  std::vector<std::vector<at::Tensor>> wanted_{};  ///< of each sample each output
-  std::vector<double> powers_{};                   ///< of each output, over all samples
-  std::vector<Shares> shares_{};                   ///< of each rounding
-  std::vector<bool> has_gradient_{};               ///< of each rounding
+  std::vector<std::size_t> places_{};               ///< of the outputs among all tensors of the result
+  std::vector<std::vector<at::Tensor>> wanted_{};   ///< of each sample each output
+  std::vector<double> powers_{};                    ///< of each output, over all samples
+  std::vector<Shares> shares_{};                    ///< of each rounding
+  std::vector<std::vector<double>> uncorrected_{};  ///< the same, were no means taken off
+  std::vector<bool> has_gradient_{};                ///< of each rounding
   /// What biases take off: of a value's error in each channel, of a layer's sums. Undefined: nothing.
   std::vector<at::Tensor> means_{};
   std::unordered_map<const ir::Node*, std::size_t> index_{};

@@ -78,6 +78,14 @@ TEST(Noise, IsPredictedAsItIsMeasured) {
   EXPECT_LT(errors[errors.size() / 2], 2);
 }
 
+TEST(Noise, IsPredictedWhereTheCallerComputesWithoutGradients) {
+  const at::NoGradGuard no_gradients;
+  const std::vector<Sample> samples = samples_like(torch::empty({1, 3, 12, 12}), 2);
+  const CalibratedModel model = calibrated(network(), samples);
+  const NoiseModel noise(model.model, samples);
+  for (const ir::Node* node : noise.roundings()) EXPECT_FALSE(noise.of(node)->is_measured);
+}
+
 TEST(Noise, OfRoundingsAddsUp) {
   const std::vector<Sample> samples = samples_like(torch::empty({1, 3, 12, 12}), 16);
   const CalibratedModel model = calibrated(network(), samples);
