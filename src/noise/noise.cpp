@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -28,6 +29,9 @@ using Tensors = std::vector<at::Tensor>;
 constexpr std::size_t kTried = 8;
 constexpr double kFarOff = 0.3;  // a factor of two
 
+/// Of a step: rounding to nearest errs by half of one, and by the last bits of a product.
+constexpr double kRoundedOnly = 0.501;
+
 /// Outputs that are projected together: of more than so many, several share a run backwards.
 constexpr std::size_t kMostProjections = 16;
 
@@ -42,6 +46,7 @@ at::Tensor finite_part(const at::Tensor& values) {
 /// Errors add up within a channel.
 at::Tensor channel_sums(const at::Tensor& values, std::int64_t axis) {
   if (values.dim() == 0) return values.reshape({1}).to(at::kDouble);
+  if (values.numel() == 0) return at::zeros({values.size(axis)}, at::kDouble);
   return values.movedim(axis, 0).reshape({values.size(axis), -1}).sum(1, false, at::kDouble);
 }
 
@@ -65,8 +70,11 @@ class ChannelMeans {
 double worst(const std::vector<double>& shares) { return *std::ranges::max_element(shares); }
 
 double error_power(const at::Tensor& wanted, const at::Tensor& got) {
-  const at::Tensor error = finite_part(wanted.to(at::kDouble) - got.to(at::kDouble)).flatten();
-  return at::dot(error, error).item<double>();
+  const at::Tensor error = at::where(at::isfinite(wanted), wanted.to(at::kDouble) - got.to(at::kDouble),
+                                     at::zeros({}, at::kDouble))
+                               .flatten();
+  const double power = at::dot(error, error).item<double>();
+  return std::isnan(power) ? std::numeric_limits<double>::infinity() : power;
 }
 
 /// What `work` returns, or nothing where LibTorch has no gradients for it: roundings are measured then.
@@ -95,6 +103,7 @@ NoiseModel::NoiseModel(const ir::Model& calibrated, std::span<const Sample> samp
   shares_.assign(roundings().size(), {.of_outputs = std::vector<double>(outputs_.size())});
   uncorrected_.assign(roundings().size(), std::vector<double>(outputs_.size()));
   has_gradient_.assign(roundings().size(), false);
+  is_lost_.assign(roundings().size(), false);
   means_.resize(roundings().size());
   if (options.corrects_means) find_means();
   predict(options);
@@ -146,7 +155,8 @@ class NoiseModel::Projection {
   at::Tensor of(const WatchedModel::Run& run, std::span<const std::size_t> group) {
     at::Tensor sum;
     for (const std::size_t k : group) {
-      const at::Tensor& output = run.outputs.at(noise_.places_[k]).second;
+      if (noise_.places_[k] >= run.outputs.size()) continue;
+      const at::Tensor& output = run.outputs[noise_.places_[k]].second;
       if (!output.requires_grad() || noise_.powers_[k] <= 0) continue;
       const at::Tensor signs = at::empty_like(output, at::kFloat).bernoulli_(0.5, generator_) * 2 - 1;
       const at::Tensor one =
@@ -172,7 +182,10 @@ void NoiseModel::find_means() {
       for (std::size_t place = 0; place < run.rounded[r].size(); ++place) {
         const Channels& each = run.rounded[r][place];
         of_values[r].add(each.tensor, each.axis);
-        of_errors[r].add(model_->error_of(r, place, each.tensor), each.axis);
+        // What is cut off on purpose, as by a clamp before hardswish, is no error to take off.
+        const at::Tensor error = model_->error_of(r, place, each.tensor);
+        const at::Tensor cut_off = error.abs() > kRoundedOnly * model_->step_of(r);
+        of_errors[r].add(error.masked_fill(cut_off, 0), each.axis);
       }
     }
   }
@@ -235,10 +248,12 @@ NoiseModel::Reached NoiseModel::reached_by(const WatchedModel::Run& run) const {
 
 at::Tensor NoiseModel::taken_off(const RoundingError& error, const at::Tensor& gradient,
                                  const std::vector<at::Tensor>& gradients) {
-  if (!error.mean.defined()) return at::zeros({1}, at::kDouble);
-  if (!error.bias) return error.mean * channel_sums(finite_part(gradient), error.axis);
-  const at::Tensor& of_bias = gradients[*error.bias];
-  return of_bias.defined() ? error.mean * of_bias.to(at::kDouble) : at::zeros({1}, at::kDouble);
+  const at::Tensor nothing = at::zeros({1}, at::kDouble);
+  if (!error.mean.defined() || (error.bias && !gradients[*error.bias].defined())) return nothing;
+  const at::Tensor sums =
+      error.bias ? gradients[*error.bias].to(at::kDouble) : channel_sums(finite_part(gradient), error.axis);
+  // Of another number of channels there is no mean.
+  return sums.sizes() == error.mean.sizes() ? error.mean * sums : nothing;
 }
 
 void NoiseModel::add_shares(const Reached& reached, std::span<const std::size_t> outputs,
@@ -246,10 +261,13 @@ void NoiseModel::add_shares(const Reached& reached, std::span<const std::size_t>
   for (std::size_t i = 0; i < reached.errors.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const RoundingError& to = reached.errors[i];
-    if (!has_gradient_[to.rounding]) has_gradient_[to.rounding] = gradients[i].any().item<bool>();
-    const at::Tensor sums = channel_sums(finite_part(gradients[i] * to.error), to.axis);
+    const at::Tensor gradient =
+        gradients[i].layout() == at::kStrided ? gradients[i] : gradients[i].to_dense();
+    if (!at::isfinite(gradient).all().item<bool>()) is_lost_[to.rounding] = true;
+    if (!has_gradient_[to.rounding]) has_gradient_[to.rounding] = gradient.any().item<bool>();
+    const at::Tensor sums = channel_sums(finite_part(gradient * to.error), to.axis);
     const double power = at::dot(sums, sums).item<double>();
-    const at::Tensor kept = sums - taken_off(to, gradients[i], gradients);
+    const at::Tensor kept = sums - taken_off(to, gradient, gradients);
     const double power_kept = at::dot(kept, kept).item<double>();
     for (const std::size_t k : outputs) {
       uncorrected_[to.rounding][k] += power;
@@ -278,7 +296,7 @@ void NoiseModel::measure_where_needed() {
   if (outputs_.empty()) return;
   const bool follow = follows_gradients();
   for (std::size_t r = 0; r < shares_.size(); ++r) {
-    if (follow && has_gradient_[r]) continue;
+    if (follow && has_gradient_[r] && !is_lost_[r]) continue;
     shares_[r] = {.of_outputs = measured({roundings()[r]}), .is_measured = true};
   }
 }

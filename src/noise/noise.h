@@ -100,6 +100,7 @@ class NoiseModel {
   std::vector<Shares> shares_{};                    ///< of each rounding
   std::vector<std::vector<double>> uncorrected_{};  ///< the same, were no means taken off
   std::vector<bool> has_gradient_{};                ///< of each rounding
+  std::vector<bool> is_lost_{};                     ///< of each rounding: a gradient was not finite
   /// What biases take off: of a value's error in each channel, of a layer's sums. Undefined: nothing.
   std::vector<at::Tensor> means_{};
   std::unordered_map<const ir::Node*, std::size_t> index_{};

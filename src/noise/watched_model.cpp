@@ -11,7 +11,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "backends/kernels/packed.h"
 #include "io/samples.h"
 #include "ir/analysis.h"
 #include "ir/observer_results.h"
@@ -20,6 +19,7 @@
 #include "operators/weighted.h"
 #include "torchscript/emit.h"
 #include "torchscript/modules/recurrent.h"
+#include "torchscript/modules/rounded_weight.h"
 
 namespace tsq::noise {
 namespace {
@@ -96,7 +96,8 @@ void set_qparams(Module& watch, const QParams& qparams) {
   } else {
     watch.setattr("how", static_cast<std::int64_t>(How::EachChannel));
     watch.setattr("scales", qparams.scale.flatten().to(at::kFloat));
-    watch.setattr("zero_points", qparams.zero_point.flatten().to(at::kInt));
+    const bool is_float = qparams.qscheme == c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
+    watch.setattr("zero_points", qparams.zero_point.flatten().to(is_float ? at::kFloat : at::kInt));
     watch.setattr("axis", qparams.axis);
   }
 }
@@ -146,7 +147,7 @@ at::IValue with_gradient(const at::IValue& value) {
     for (const at::Tensor& each : value.toTensorList()) tensors.push_back(with_gradient(each).toTensor());
     return tensors;
   }
-  return value;
+  return value.deepcopy();
 }
 
 bool is_parameter(const Module& module, const at::Tensor& tensor) {
@@ -194,7 +195,7 @@ ReferenceLayers layers_of(const Model* rounded) {
   for (const Node* node : ir::nodes_in_order(*rounded->graph)) {
     const ir::Weighted* weighted =
         ir::is_module_call(node) ? ir::weighted_of(ir::call_of(*rounded, node)) : nullptr;
-    if (weighted != nullptr && weighted->weight_qparams && weighted->group_size == 0)
+    if (weighted != nullptr && weighted->weight_qparams)
       layers.emplace(node->output()->debugName(), weighted);
   }
   return layers;
@@ -204,19 +205,22 @@ ReferenceLayers layers_of(const Model* rounded) {
 at::Tensor really_rounded(const ReferenceLayers& layers, const Node* node, const at::Tensor& exact) {
   const auto found = layers.find(node->output()->debugName());
   if (found == layers.end() || found->second->weight.sizes() != exact.sizes()) return {};
-  const at::Tensor codes = kernels::quantized_weight(*found->second);
-  return codes.is_quantized() ? codes.dequantize() : codes.to(exact.scalar_type());
+  if (found->second->weight_qparams->dtype == c10::ScalarType::Half)
+    return {};  // the watch rounds as it does
+  return torchscript::rounded_weight(*found->second).to(exact.scalar_type());
 }
 
 /// Leaves with gradients, and what they are rounded.
 std::vector<WatchedWeight> watched_weights(const Module& prototype, ModuleCall& call,
                                            const QConfig& qconfig) {
   const ObserverSpec spec = operators::weight_observer(ir::root_of(call).type, qconfig.weight);
-  if (!match::weight_is_quantized(qconfig) || resolve(spec).group_size > 0) return {};
+  if (!match::weight_is_quantized(qconfig)) return {};
   std::vector<WatchedWeight> weights = weights_of(call);
   for (WatchedWeight& weight : weights) {
     weight.used.requires_grad_(true);
     weight.exact = weight.used.detach().clone();
+    weight.rounded = weight.exact;
+    if (resolve(spec).group_size > 0) continue;  // the reference graph tells
     Module watch = prototype.deepcopy();
     const bool is_half = resolve(spec).dtype == c10::ScalarType::Half;
     set_qparams(watch, is_half ? QParams{.dtype = c10::ScalarType::Half} : observe_once(spec, weight.exact));
@@ -343,6 +347,13 @@ at::Tensor WatchedModel::error_of(std::size_t rounding, std::size_t place, const
   if (!part.watch) return part.weights[place].rounded - part.weights[place].exact;
   const at::Tensor plain = exact.detach();
   return part.watch->get_method("rounded")({plain}).toTensor() - plain;
+}
+
+double WatchedModel::step_of(std::size_t rounding) const {
+  const Part& part = parts_[rounding];
+  const bool has_scale =
+      part.watch && part.watch->attr("how").toInt() == static_cast<std::int64_t>(How::Static);
+  return has_scale ? part.watch->attr("scale").toDouble() : std::numeric_limits<double>::infinity();
 }
 
 at::Tensor WatchedModel::bias_of(std::size_t rounding) const {

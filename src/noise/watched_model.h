@@ -59,6 +59,8 @@ class WatchedModel {
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> with_roundings(const Sample& sample,
                                                                                const std::vector<bool>& on);
 
+  /// How far apart the codes of a value are; infinite where one number does not tell.
+  [[nodiscard]] double step_of(std::size_t rounding) const;
   /// Of a layer: the parameter that its sums begin with. Undefined where there is none.
   [[nodiscard]] at::Tensor bias_of(std::size_t rounding) const;
   /// Of a layer that computes sums of products: the mean of what rounding its weight adds to each of its

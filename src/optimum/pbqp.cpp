@@ -27,7 +27,10 @@ class Elimination {
         most_entries_(options.most_entries),
         of_variable_(problem.costs.size()),
         labels_(problem.costs.size()) {
-    for (std::size_t v = 0; v < problem.costs.size(); ++v) add({.variables = {v}, .costs = problem.costs[v]});
+    for (std::size_t v = 0; v < problem.costs.size(); ++v) {
+      if (problem.costs[v].empty()) throw std::invalid_argument("a variable has no labels");
+      add({.variables = {v}, .costs = problem.costs[v]});
+    }
     for (const Problem::Edge& edge : problem.edges) add(table_of(edge));
     for (std::size_t v = 0; v < problem.costs.size(); ++v) queue_.emplace(of_variable_[v].size(), v);
     is_queued_ = true;

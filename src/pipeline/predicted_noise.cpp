@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "ir/analysis.h"
+#include "operators/roundings.h"
 #include "operators/traits.h"
 #include "passes/place/plan_names.h"
 #include "pipeline/run.h"
@@ -34,34 +35,54 @@ const ir::Node* same_before(const ir::Model& model, const ir::Node* observer) {
   }
 }
 
-/// What tells nodes of one model from each other in copies: operators are named; an observer by what it is
-/// called and by what makes its value, for several nodes may be one observer.
-std::vector<std::string> names_of(const ir::Model& model, const ir::Node* node) {
-  if (!ir::is_observer(node))
-    return node->outputs().empty() ? std::vector<std::string>()
-                                   : std::vector<std::string>{node->outputs().front()->debugName()};
-  const std::string& observer = ir::observer_of(model, node).name;
-  return {observer + "/" + ir::before_observers(node->input(0))->debugName(), observer + "/"};
+/// How many nodes are of each observer, by its name.
+std::unordered_map<std::string, std::size_t> nodes_of_observers(const ir::Model& model) {
+  std::unordered_map<std::string, std::size_t> counts;
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_observer(node)) ++counts[ir::observer_of(model, node).name];
+  }
+  return counts;
 }
 
-/// By each node of `model` the same one of `other`, where there is one; null: of the model itself.
+/// What tells nodes of one model from each other in copies: operators are named; an observer by what it is
+/// called and by what makes its value, for several nodes may be one observer.
+std::string name_of(const ir::Model& model, const ir::Node* node) {
+  if (ir::is_observer(node))
+    return ir::observer_of(model, node).name + "/" + ir::before_observers(node->input(0))->debugName();
+  return node->outputs().empty() ? std::string() : node->outputs().front()->debugName();
+}
+
+/// By each node of `model` the same one of `other`, where there is one. What makes an observed value may be
+/// another there: an observer of one node is known by its name.
 std::unordered_map<const ir::Node*, const ir::Node*> matched_nodes(const ir::Model& model,
-                                                                   const ir::Model* other) {
+                                                                   const ir::Model& other) {
+  const auto counts = nodes_of_observers(model);
+  const auto counts_there = nodes_of_observers(other);
   std::unordered_map<std::string, const ir::Node*> named;
-  for (const ir::Node* node : ir::nodes_in_order(other == nullptr ? *model.graph : *other->graph)) {
-    for (const std::string& name : names_of(other == nullptr ? model : *other, node))
-      named.emplace(name, node);
+  std::unordered_map<std::string, const ir::Node*> observers;
+  for (const ir::Node* node : ir::nodes_in_order(*other.graph)) {
+    named.emplace(name_of(other, node), node);
+    if (ir::is_observer(node) && counts_there.at(ir::observer_of(other, node).name) == 1)
+      observers.emplace(ir::observer_of(other, node).name, node);
   }
   std::unordered_map<const ir::Node*, const ir::Node*> matched;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    for (const std::string& name : names_of(model, node)) {
-      const auto found = named.find(name);
-      if (found == named.end()) continue;
+    if (const auto found = named.find(name_of(model, node)); found != named.end()) {
       matched.emplace(node, found->second);
-      break;
+    } else if (ir::is_observer(node) && counts.at(ir::observer_of(model, node).name) == 1) {
+      const auto by_name = observers.find(ir::observer_of(model, node).name);
+      if (by_name != observers.end()) matched.emplace(node, by_name->second);
     }
   }
   return matched;
+}
+
+/// Whether convert finds mean errors: of a model with values that are rounded by ranges of calibration.
+bool corrects_means(const ir::Model& model, const passes::PassContext& context) {
+  return context.options.recipe == Recipe::Best &&
+         std::ranges::any_of(ir::nodes_in_order(*model.graph), [&](const ir::Node* node) {
+           return operators::is_static_rounding(model, node);
+         });
 }
 
 /// Of a reference between roundings the weight is rounded, too.
@@ -78,9 +99,9 @@ PredictedNoise::PredictedNoise(const Stage& calibrated, std::span<const Sample> 
       observers_(passes::planned_observers(settled_)),
       graph_(rounded_graph(calibrated)),
       noise_(graph_.exact ? *graph_.exact : settled_, samples,
-             {.corrects_means = context_.options.recipe == Recipe::Best,
+             {.corrects_means = corrects_means(settled_, context_),
               .rounded = graph_.exact ? &graph_.rounded : nullptr}),
-      in_graph_(matched_nodes(settled_, graph_.exact.get())) {
+      in_graph_(matched_nodes(settled_, graph_.exact ? *graph_.exact : settled_)) {
   if (noise_.outputs().empty())
     throw Error(ErrorCode::BadModel, "no output holds floating-point numbers, which gradients come from",
                 "leave out --quick (SensitivityOptions::quick), which runs the models instead");
@@ -100,10 +121,12 @@ double PredictedNoise::share(const Plan& plan) const {
   for (std::size_t i = 0; i < operators_.size(); ++i) {
     if (has_rounded_weight(plan.operators.at(i).placement)) rounded.insert(operators_[i]);
   }
+  std::unordered_set<const ir::Node*> rounded_values;
   for (std::size_t i = 0; i < observers_.size(); ++i) {
     if (!plan.values.at(i).is_rounded) continue;
+    rounded_values.insert(observers_[i]);
     const auto before = repeated_.find(observers_[i]);
-    if (before == repeated_.end() || !rounded.contains(before->second)) rounded.insert(observers_[i]);
+    if (before == repeated_.end() || !rounded_values.contains(before->second)) rounded.insert(observers_[i]);
   }
   std::unordered_set<const ir::Node*> in_graph;
   for (const ir::Node* node : rounded) {

@@ -1,5 +1,6 @@
 // Which layers cost the model's output most in int8.
 
+#include <tsq/error.h>
 #include <tsq/layer_sensitivity.h>
 
 #include <algorithm>
@@ -132,7 +133,10 @@ class PredictedCosts {
       : model_(model), noise_(model.stage, samples), whole_(noise_.plan({})) {
     predicted_ = noise_.share(whole_);
     const double real = error_share(int8.db);
-    if (predicted_ > 0 && real > 0 && std::isfinite(real)) factor_ = real / predicted_;
+    if (predicted_ <= 0 && real > 0)
+      throw Error(ErrorCode::BadModel, "no gradient shows what rounding does to this model",
+                  "leave out --quick (SensitivityOptions::quick), which runs the models instead");
+    if (real > 0 && std::isfinite(real)) factor_ = real / predicted_;
   }
 
   /// SQNR with all in int8, before it is corrected.

@@ -153,6 +153,50 @@ TEST(Noise, OfLabelsIsNotTold) {
   EXPECT_THAT(NoiseModel(calibrated_model.model, samples).outputs(), ::testing::IsEmpty());
 }
 
+TEST(Noise, SamplesMayHaveOtherSizes) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Masked");
+  model.register_module("one", testing::linear(8, 8));
+  model.define("def forward(self, x, m):\n  return torch.relu(self.one.forward(x)).sum(-1) * m\n");
+  std::vector<Sample> samples;
+  for (const int64_t rows : {4, 6, 5, 4})
+    samples.push_back({torch::randn({2, rows, 8}), torch::rand({2, rows})});
+  const CalibratedModel calibrated_model = calibrated(model, samples);
+  const NoiseModel noise(calibrated_model.model, samples, {.corrects_means = true});
+  EXPECT_GT(noise.of(testing::call_node(calibrated_model.model, "one"))->of_outputs.front(), 0);
+}
+
+TEST(Noise, WhatAClampCutsOffIsNoMeanError) {
+  torch::manual_seed(4);
+  const at::NoGradGuard no_gradients;
+  Module model = testing::user_module("Hardswish");
+  model.register_module("one", testing::conv2d(3, 8, 3));
+  model.register_module("two", testing::conv2d(8, 4, 1));
+  model.define(
+      "def forward(self, x):\n  return "
+      "self.two.forward(torch.hardswish(self.one.forward(x)))\n");
+  const std::vector<Sample> samples = samples_like(torch::empty({1, 3, 12, 12}));
+  const CalibratedModel calibrated_model = calibrated(model, samples);
+  const NoiseModel plain(calibrated_model.model, samples);
+  const NoiseModel corrected(calibrated_model.model, samples, {.corrects_means = true});
+  for (const ir::Node* node : plain.roundings()) {
+    if (!ir::is_observer(node)) continue;
+    EXPECT_LT(corrected.of(node)->of_outputs.front(), 2 * plain.of(node)->of_outputs.front());
+  }
+}
+
+TEST(Noise, LeavesSamplesAlone) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Writes");
+  model.register_module("one", testing::linear(8, 8));
+  model.define("def forward(self, x, n):\n  n.add_(1)\n  return self.one.forward(x) * n\n");
+  std::vector<Sample> samples;
+  for (int i = 0; i < 3; ++i) samples.push_back({torch::randn({4, 8}), torch::ones({1}, at::kLong)});
+  const CalibratedModel calibrated_model = calibrated(model, samples);
+  const NoiseModel noise(calibrated_model.model, samples);
+  for (const Sample& sample : samples) EXPECT_EQ(sample[1].toTensor().item<int64_t>(), 1);
+}
+
 TEST(Noise, OfAModelThatKeepsStateBeginsWithItsState) {
   torch::manual_seed(4);
   Module model = testing::user_module("Keeps");

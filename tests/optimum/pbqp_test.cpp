@@ -111,6 +111,7 @@ TEST(Pbqp, WhatMustNotBeIsSaid) {
 }
 
 TEST(Pbqp, EdgesThatDoNotFitAreRefused) {
+  EXPECT_THROW((void)solve({.costs = {{0}, {}}}), std::invalid_argument);
   EXPECT_THROW((void)solve({.costs = {{0}, {0}}, .edges = {{.a = 0, .b = 0, .costs = {0}}}}),
                std::invalid_argument);
   EXPECT_THROW((void)solve({.costs = {{0}, {0}}, .edges = {{.a = 0, .b = 2, .costs = {0}}}}),

@@ -186,6 +186,21 @@ TEST(Sensitivity, QuickRanksAsTheModelsThatAreRun) {
   }
 }
 
+TEST(Sensitivity, QuickKnowsHowEachModeRounds) {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Linears");
+  model.register_module("one", testing::linear(64, 64));
+  model.register_module("two", testing::linear(64, 64));
+  model.define("def forward(self, x):\n  return self.two.forward(torch.relu(self.one.forward(x)))\n");
+  const std::vector<Sample> data{{torch::randn({4, 64})}, {torch::randn({4, 64})}};
+  const BackendConfig backend = with_weight_only(backend_config("x86"));
+  for (const char* name : {"float16_dynamic_qconfig", "default_dynamic_qconfig"}) {
+    const Prepared prepared = prepare(model, QConfigMapping().set_global(qconfig(name)), backend);
+    const Sensitivity quick = sensitivity(prepared, backend, data, {.quick = true});
+    EXPECT_NEAR(quick.predicted_db.value(), quick.int8_db, 4) << name;
+  }
+}
+
 TEST(Sensitivity, QuickNeedsNumbersThatGradientsComeFrom) {
   torch::manual_seed(5);
   Module model = testing::user_module("Labels");
