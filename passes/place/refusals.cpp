@@ -5,8 +5,6 @@
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
-namespace {}  // namespace
-
 Refusals::Refusals(const ir::Model& model, const PassContext& context)
     : model_(model), context_(context), catalogue_(context.target, model, context.lowering_rows) {}
 

@@ -90,10 +90,6 @@ auto or_none(const Work& work) -> std::optional<decltype(work())> {
 
 }  // namespace
 
-NoiseModel::NoiseModel(NoiseModel&&) noexcept = default;
-NoiseModel& NoiseModel::operator=(NoiseModel&&) noexcept = default;
-NoiseModel::~NoiseModel() = default;
-
 NoiseModel::NoiseModel(const ir::Model& calibrated, std::span<const Sample> samples,
                        const NoiseOptions& options)
     : model_(std::make_unique<WatchedModel>(calibrated, options.rounded)),

@@ -47,9 +47,6 @@ class NoiseModel {
   /// Runs the model forwards and backwards on the samples. Throws Error(BadData) for a sample that it
   /// refuses.
   NoiseModel(const ir::Model& calibrated, std::span<const Sample> samples, const NoiseOptions& options = {});
-  NoiseModel(NoiseModel&&) noexcept;
-  NoiseModel& operator=(NoiseModel&&) noexcept;
-  ~NoiseModel();
 
   /// The floating-point outputs, by their places in the result.
   [[nodiscard]] const std::vector<std::string>& outputs() const noexcept { return outputs_; }

@@ -172,8 +172,7 @@ std::vector<WatchedWeight> weights_of(ModuleCall& call) {
   if (ir::Weighted* weighted = ir::weighted_of(call)) {
     weighted->weight = weighted->weight.detach().clone();
     weighted->was_frozen = false;  // else it is taken for another parameter of the same memory
-    const bool is_transposed = ir::root_of(call).type.name.find("ConvTranspose") != std::string_view::npos;
-    if (is_transposed) return {{.used = weighted->weight, .axis = 1}};
+    if (operators::is_transposed(ir::root_of(call).type)) return {{.used = weighted->weight, .axis = 1}};
     const at::Tensor& bias = weighted->bias;
     weighted->bias =
         (bias.defined() ? bias.detach().clone() : at::zeros({weighted->weight.size(0)})).requires_grad_();

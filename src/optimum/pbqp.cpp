@@ -38,7 +38,7 @@ class Elimination {
 
   Solution run() {
     while (!queue_.empty()) eliminate(queue_.begin()->second);
-    for (std::size_t i = order_.size(); i-- > 0;) labels_[order_[i]] = best_label(order_[i], buckets_[i]);
+    for (std::size_t i = order_.size(); i-- > 0;) choose_label(order_[i], buckets_[i]);
     if (!is_exact_) improve();
     const double cost = cost_of(problem_, labels_);
     return {.labels = labels_, .cost = cost, .lower_bound = is_exact_ ? cost : lower_bound_};
@@ -109,8 +109,8 @@ class Elimination {
     return table.costs[place];
   }
 
-  /// The label of a variable with which the tables are least, as the others are labelled.
-  [[nodiscard]] std::size_t best_label(std::size_t variable, const std::vector<Table>& tables) {
+  /// Gives a variable the label with which the tables are least, as the others are labelled. Their sum.
+  double choose_label(std::size_t variable, const std::vector<Table>& tables) {
     std::size_t best = 0;
     double least = kInfinite;
     for (labels_[variable] = 0; labels_[variable] < labels_of(variable); ++labels_[variable]) {
@@ -118,7 +118,8 @@ class Elimination {
       if (sum < least) best = labels_[variable];
       least = std::min(least, sum);
     }
-    return best;
+    labels_[variable] = best;
+    return least;
   }
 
   [[nodiscard]] double sum_of(const std::vector<Table>& tables) const {
@@ -171,10 +172,7 @@ class Elimination {
     is_exact_ = is_exact_ && parts.size() == 1;
     for (const Part& part : parts) {
       Table result{.variables = {part.around.begin(), part.around.end()}};
-      for_each_choice(result.variables, [&] {
-        labels_[variable] = best_label(variable, part.tables);
-        result.costs.push_back(sum_of(part.tables));
-      });
+      for_each_choice(result.variables, [&] { result.costs.push_back(choose_label(variable, part.tables)); });
       if (result.variables.empty())
         lower_bound_ += result.costs.front();
       else
@@ -196,8 +194,7 @@ class Elimination {
       for (std::size_t v = 0; v < around.size(); ++v) {
         const std::size_t before = labels_[v];
         const double cost = sum_of(around[v]);
-        labels_[v] = best_label(v, around[v]);
-        if (sum_of(around[v]) < cost)
+        if (choose_label(v, around[v]) < cost)
           has_changed = true;
         else
           labels_[v] = before;
