@@ -52,12 +52,24 @@ struct NodeLayer {
   bool is_transposed{false};
 };
 
+/// With the padding that its kernel is to do.
+ir::Weighted as_computed(const ir::Weighted& weighted) {
+  ir::Weighted computed = weighted;
+  if (!weighted.fold) return computed;
+  std::vector<std::int64_t> sizes{weighted.weight.size(0), weighted.weight.size(1)};
+  sizes.insert(sizes.end(), weighted.fold->kernel.begin(), weighted.fold->kernel.end());
+  computed.weight = at::empty(sizes, weighted.weight.options().device(at::kMeta));
+  computed.padding = weighted.fold->padding;
+  return computed;
+}
+
 NodeLayer weighted_layer(const ir::Model& model, const ir::Node* node) {
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(model, node);
     const ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr) return {};
-    return {.weighted = *weighted, .is_transposed = operators::is_transposed(ir::root_of(call).type)};
+    return {.weighted = as_computed(*weighted),
+            .is_transposed = operators::is_transposed(ir::root_of(call).type)};
   }
   if (!operators::is_functional_layer(model, node)) return {};
   const bool is_transposed =

@@ -43,6 +43,7 @@ enum class Reason {
   NonFinite,          ///< it hands on NaN or infinity, which somebody looks for
   ReadsFloat,         ///< nothing rounds what it reads
   SmallGate,          ///< part of a gate that is faster in float
+  Costs,              ///< its time in int8 with the price of its noise is more than its time in float
   SmallLayer,         ///< a small part of the network's work: rounding would save little
   SlowKernel,         ///< slower than the float operator
   SlowActivation,     ///< the same, after a convolution

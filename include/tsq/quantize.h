@@ -109,6 +109,7 @@ struct PrepareOptions {
   std::optional<double> cross_layer_margin{};
   WeightRounding weight_rounding{WeightRounding::Learned};
   Effort effort{Effort::Normal};
+  std::optional<double> decibel_price{};
   bool python_source{false};
 };
 
@@ -143,6 +144,7 @@ struct ConvertOptions {
   /// What to do with each operator and each value, in place of what the rules of the recipe say: a plan of
   /// Reference::plan, edited or not. Not together with `mapping`.
   std::optional<Plan> plan{};
+  std::optional<double> decibel_price{};  ///< in place of that of prepare (RecipeOptions)
   Progress progress{};  ///< counts observers, layers and samples, each of which takes about as long
 };
 

@@ -74,6 +74,7 @@ struct QuantizeOptions {
   std::optional<double> cross_layer_margin{};
   WeightRounding weight_rounding{WeightRounding::Learned};
   Effort effort{Effort::Normal};
+  std::optional<double> decibel_price{};
   bool python_source{false};
   ConvertCustomConfig convert_custom{};
   std::optional<QConfigMapping> convert_mapping{};      ///< see ConvertOptions; not together with a goal

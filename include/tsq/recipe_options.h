@@ -61,6 +61,10 @@ struct RecipeOptions {
   /// "GPTQ" (2022).
   WeightRounding weight_rounding{WeightRounding::Learned};
   Effort effort{Effort::Normal};  ///< of recipe `best`
+  /// Of recipe `best`: a decibel of noise in the outputs is worth this share of the network's time, at least
+  /// 0. What computes in int8, and which values are rounded, is then one decision
+  /// (docs/recipes/placement.md). None: rules decide about each operator.
+  std::optional<double> decibel_price{};
   /// Of a traced model: whether the Python files that its debug information names are read where they are
   /// here, to tell `torch.add(x, y)`, `x.add(y)` and `x + y` apart, which are three things to FX and one
   /// operator in a trace. The result then depends on these files.

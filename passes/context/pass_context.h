@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "backends/kernels/target.h"
+#include "noise/noise_by_name.h"
 #include "passes/context/names.h"
 
 namespace tsq::passes {
@@ -42,12 +43,14 @@ struct PassContext {
   std::optional<QConfigMapping> mapping_around{};
 
   ConvertCustomConfig convert_custom{};
-  std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
-  std::map<std::string, std::string> kept_float{};  ///< nodes (Decision::node) that stay float, and why
-  std::shared_ptr<const Plan> plan{};               ///< what apply_plan does; null: nothing
-  bool plan_is_given{false};                        ///< by the caller of convert: no rule has written it
-  std::span<const Sample> samples{};                ///< to find mean errors with
-  bool keeps_before_rounding{false};                ///< Model::before_rounding stays for who runs the passes
+  std::optional<QConfigMapping> convert_mapping{};    ///< convert's own mapping (K-02)
+  std::map<std::string, std::string> kept_float{};    ///< nodes (Decision::node) that stay float, and why
+  std::shared_ptr<const Plan> plan{};                 ///< what apply_plan does; null: nothing
+  bool plan_is_given{false};                          ///< by the caller of convert: no rule has written it
+  std::shared_ptr<const noise::NoiseByName> noise{};  ///< of the calibrated model; null: nobody knows it
+  bool places_all_in_int8{false};                     ///< that may be, whatever it costs
+  std::span<const Sample> samples{};                  ///< to find mean errors with
+  bool keeps_before_rounding{false};  ///< Model::before_rounding stays for who runs the passes
   LoweringOptions lowering{};
   std::vector<LoweringRow> lowering_rows{};  ///< that the program has registered for the table
 

@@ -107,6 +107,10 @@ bool activate_in_float(ir::Model& model, const PassContext& context);
 ///   LSTM(x) of 3 layers in int8   →   the first in float, two in int8
 bool read_recurrent_inputs(ir::Model& model, const PassContext& context);
 
+/// What takes the least time together with the price of its noise: which operators compute in int8, and which
+/// values are rounded (PassContext::noise).
+bool choose(ir::Model& model, const PassContext& context);
+
 /// Operators in int8 that every kernel of the engine refuses are placed as Reference, for the reason that the
 /// first one gives.
 bool leave_refused(ir::Model& model, const PassContext& context);

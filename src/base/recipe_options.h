@@ -15,6 +15,7 @@ RecipeOptions recipe_options(const Options& options) {
           .cross_layer_margin = options.cross_layer_margin,
           .weight_rounding = options.weight_rounding,
           .effort = options.effort,
+          .decibel_price = options.decibel_price,
           .python_source = options.python_source};
 }
 
@@ -29,6 +30,7 @@ Options with_recipe(Options options, const RecipeOptions& recipe) {
   options.cross_layer_margin = recipe.cross_layer_margin;
   options.weight_rounding = recipe.weight_rounding;
   options.effort = recipe.effort;
+  options.decibel_price = recipe.decibel_price;
   options.python_source = recipe.python_source;
   return options;
 }

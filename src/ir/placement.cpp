@@ -42,6 +42,7 @@ constexpr std::array kReasons{
     ReasonName{Reason::NonFinite, "non_finite"},
     ReasonName{Reason::ReadsFloat, "reads_float"},
     ReasonName{Reason::SmallGate, "small_gate"},
+    ReasonName{Reason::Costs, "costs"},
     ReasonName{Reason::SmallLayer, "small_layer"},
     ReasonName{Reason::SlowKernel, "slow_kernel"},
     ReasonName{Reason::SlowActivation, "slow_activation"},

@@ -58,6 +58,7 @@ constexpr std::array kRows{
         "nothing, or mask by the condition that makes them"},
     Row{Reason::ReadsFloat, "it reads float values that nothing rounds"},
     Row{Reason::SmallGate, "it is part of a small gate, which is faster in float"},
+    Row{Reason::Costs, "it costs least in float: {}"},
     Row{Reason::SmallLayer,
         "it has a small part of the network's work: rounding it would cost accuracy and save little time"},
     Row{Reason::SlowKernel, "the engine's kernel for it is slower than the float one"},

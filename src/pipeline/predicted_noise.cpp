@@ -35,48 +35,6 @@ const ir::Node* same_before(const ir::Model& model, const ir::Node* observer) {
   }
 }
 
-/// How many nodes are of each observer, by its name.
-std::unordered_map<std::string, std::size_t> nodes_of_observers(const ir::Model& model) {
-  std::unordered_map<std::string, std::size_t> counts;
-  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    if (ir::is_observer(node)) ++counts[ir::observer_of(model, node).name];
-  }
-  return counts;
-}
-
-/// What tells nodes of one model from each other in copies: operators are named; an observer by what it is
-/// called and by what makes its value, for several nodes may be one observer.
-std::string name_of(const ir::Model& model, const ir::Node* node) {
-  if (ir::is_observer(node))
-    return ir::observer_of(model, node).name + "/" + ir::before_observers(node->input(0))->debugName();
-  return node->outputs().empty() ? std::string() : node->outputs().front()->debugName();
-}
-
-/// By each node of `model` the same one of `other`, where there is one. What makes an observed value may be
-/// another there: an observer of one node is known by its name.
-std::unordered_map<const ir::Node*, const ir::Node*> matched_nodes(const ir::Model& model,
-                                                                   const ir::Model& other) {
-  const auto counts = nodes_of_observers(model);
-  const auto counts_there = nodes_of_observers(other);
-  std::unordered_map<std::string, const ir::Node*> named;
-  std::unordered_map<std::string, const ir::Node*> observers;
-  for (const ir::Node* node : ir::nodes_in_order(*other.graph)) {
-    named.emplace(name_of(other, node), node);
-    if (ir::is_observer(node) && counts_there.at(ir::observer_of(other, node).name) == 1)
-      observers.emplace(ir::observer_of(other, node).name, node);
-  }
-  std::unordered_map<const ir::Node*, const ir::Node*> matched;
-  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    if (const auto found = named.find(name_of(model, node)); found != named.end()) {
-      matched.emplace(node, found->second);
-    } else if (ir::is_observer(node) && counts.at(ir::observer_of(model, node).name) == 1) {
-      const auto by_name = observers.find(ir::observer_of(model, node).name);
-      if (by_name != observers.end()) matched.emplace(node, by_name->second);
-    }
-  }
-  return matched;
-}
-
 /// Whether convert finds mean errors: of a model with values that are rounded by ranges of calibration.
 bool corrects_means(const ir::Model& model, const passes::PassContext& context) {
   return context.options.recipe == Recipe::Best &&
@@ -92,17 +50,24 @@ bool has_rounded_weight(Placement placement) {
 
 }  // namespace
 
+std::shared_ptr<const noise::NoiseByName> noise_of(const Stage& calibrated, std::span<const Sample> samples,
+                                                   Rounding rounding) {
+  const ir::Model model = settled(calibrated);
+  const RoundedGraph graph = rounded_graph(calibrated, rounding);
+  const ir::Model& named = graph.exact ? *graph.exact : model;
+  const noise::NoiseModel noise(named, samples,
+                                {.corrects_means = corrects_means(model, context_of(calibrated)),
+                                 .rounded = graph.exact ? &graph.rounded : nullptr});
+  return noise.outputs().empty() ? nullptr : std::make_shared<const noise::NoiseByName>(named, noise);
+}
+
 PredictedNoise::PredictedNoise(const Stage& calibrated, std::span<const Sample> samples)
     : settled_(settled(calibrated)),
       context_(context_of(calibrated)),
       operators_(passes::planned_operators(settled_)),
       observers_(passes::planned_observers(settled_)),
-      graph_(rounded_graph(calibrated)),
-      noise_(graph_.exact ? *graph_.exact : settled_, samples,
-             {.corrects_means = corrects_means(settled_, context_),
-              .rounded = graph_.exact ? &graph_.rounded : nullptr}),
-      in_graph_(matched_nodes(settled_, graph_.exact ? *graph_.exact : settled_)) {
-  if (noise_.outputs().empty())
+      noise_(noise_of(calibrated, samples, Rounding::AsDecided)) {
+  if (noise_ == nullptr)
     throw Error(ErrorCode::BadModel, "no output holds floating-point numbers, which gradients come from",
                 "leave out --quick (SensitivityOptions::quick), which runs the models instead");
   for (const ir::Node* observer : observers_) {
@@ -117,23 +82,22 @@ Plan PredictedNoise::plan(const std::map<std::string, std::string>& float_nodes)
 }
 
 double PredictedNoise::share(const Plan& plan) const {
-  std::unordered_set<const ir::Node*> rounded;
+  std::vector<double> sums(noise_->outputs());
+  const auto add = [&](const ir::Node* node) {
+    const std::span<const double> shares = noise_->of_outputs(settled_, node);
+    for (std::size_t k = 0; k < shares.size(); ++k) sums[k] += shares[k];
+  };
   for (std::size_t i = 0; i < operators_.size(); ++i) {
-    if (has_rounded_weight(plan.operators.at(i).placement)) rounded.insert(operators_[i]);
+    if (has_rounded_weight(plan.operators.at(i).placement)) add(operators_[i]);
   }
   std::unordered_set<const ir::Node*> rounded_values;
   for (std::size_t i = 0; i < observers_.size(); ++i) {
     if (!plan.values.at(i).is_rounded) continue;
     rounded_values.insert(observers_[i]);
     const auto before = repeated_.find(observers_[i]);
-    if (before == repeated_.end() || !rounded_values.contains(before->second)) rounded.insert(observers_[i]);
+    if (before == repeated_.end() || !rounded_values.contains(before->second)) add(observers_[i]);
   }
-  std::unordered_set<const ir::Node*> in_graph;
-  for (const ir::Node* node : rounded) {
-    const auto found = in_graph_.find(node);
-    if (found != in_graph_.end()) in_graph.insert(found->second);
-  }
-  return std::ranges::max(noise_.predicted(in_graph));
+  return std::ranges::max(sums);
 }
 
 bool PredictedNoise::is_quantized(const Plan& plan, const QuantizedLayer& layer) const {

@@ -3,17 +3,24 @@
 #include <tsq/quantized_layer.h>
 
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "noise/noise.h"
+#include "noise/noise_by_name.h"
 #include "passes/context/pass_context.h"
 #include "pipeline/run.h"
 #include "pipeline/stage.h"
 
 namespace tsq::detail {
+
+/// What roundings of a calibrated model add to its outputs, in the graph that they are made in. Null where no
+/// output holds floating-point numbers. Throws Error(BadData) for samples that the model refuses.
+[[nodiscard]] std::shared_ptr<const noise::NoiseByName> noise_of(const Stage& calibrated,
+                                                                 std::span<const Sample> samples,
+                                                                 Rounding rounding);
 
 /// What plans of a calibrated model add to its outputs, by the noise model. No model is made or run for a
 /// plan.
@@ -35,9 +42,7 @@ class PredictedNoise {
   passes::PassContext context_;
   std::vector<ir::Node*> operators_;
   std::vector<ir::Node*> observers_;
-  RoundedGraph graph_;  ///< whose nodes the noise model names
-  noise::NoiseModel noise_;
-  std::unordered_map<const ir::Node*, const ir::Node*> in_graph_;  ///< by operators and observers
+  std::shared_ptr<const noise::NoiseByName> noise_;
   /// Observers that round once more what another has rounded in the same range, and that one.
   std::unordered_map<const ir::Node*, const ir::Node*> repeated_{};
 };

@@ -20,6 +20,7 @@
 #include "passes/legality.h"
 #include "passes/place/draft.h"
 #include "passes/place/plan_names.h"
+#include "pipeline/predicted_noise.h"
 #include "torchscript/modules/reference/reference_module.h"
 
 namespace tsq::detail {
@@ -237,6 +238,15 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
   }
 }
 
+std::shared_ptr<const noise::NoiseByName> known_noise(const Stage& stage) {
+  if (!stage.options.decibel_price || stage.trains || stage.noise == nullptr) return nullptr;
+  std::call_once(stage.noise->once, [&] {
+    if (stage.noise->noise == nullptr && !stage.kept_samples.samples().empty())
+      stage.noise->noise = noise_of(stage, stage.kept_samples.samples(), Rounding::All);
+  });
+  return stage.noise->noise;
+}
+
 Plan drafted_plan(const ir::Model& model, const PassContext& context, std::vector<PassRun>* log) {
   passes::Draft draft(model);
   run(Step::Plan, draft.model(), context, log);
@@ -271,7 +281,8 @@ std::shared_ptr<const Plan> decided_plan(const Stage& prepared) {
   if (prepared.plan) return prepared.plan;
   if (prepared.seen.empty() || prepared.trains) return nullptr;
   ir::Model model = prepared.model.copy();
-  const PassContext context = context_of(prepared);
+  PassContext context = context_of(prepared);
+  context.noise = known_noise(prepared);
   run(Step::Settle, model, context);
   Plan plan = drafted_plan(model, context);
   for (const auto& [path, child] : prepared.standalone) {
@@ -297,16 +308,17 @@ Plan plan_of(const Stage& reference, const LoweringOptions& options) {
 
 namespace {
 
-/// `plan_is_given`: by the caller of convert. `keeps_before_rounding`: the graph that rounding is measured
-/// with.
+/// `plan_is_given`: by the caller of convert. `measured`: the graph before rounding is kept, of what is
+/// rounded then.
 std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptions& options,
-                                       bool plan_is_given, bool keeps_before_rounding = false) {
+                                       bool plan_is_given, std::optional<Rounding> measured = {}) {
   auto stage = std::make_shared<Stage>(prepared);
+  if (options.decibel_price) stage->options.decibel_price = options.decibel_price;
   stage->model = prepared.model.copy();
   stage->observed = std::make_shared<ir::Model>(with_own_observers(prepared.model));
   stage->convert_mapping = options.mapping;
   stage->convert_custom = options.custom;
-  if (options.mapping) stage->plan.reset();
+  if (options.mapping || options.decibel_price || measured) stage->plan.reset();
   if (options.plan) stage->plan = std::make_shared<const Plan>(*options.plan);
   // Files hold mean errors in the place of samples, measured before a mapping of convert is known: with one,
   // those are taken here as well.
@@ -317,11 +329,14 @@ std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptio
   context.on_part = [&parts](passes::Part part, std::size_t count) { parts.advance(part, count); };
   stage->is_trained = stage->trains;
   detail::run(Step::Settle, stage->model, context, &stage->report.passes);
-  if (!stage->plan)
+  if (!stage->plan) {
+    context.places_all_in_int8 = measured == Rounding::All;
+    if (!measured) context.noise = known_noise(*stage);
     stage->plan = std::make_shared<const Plan>(drafted_plan(stage->model, context, &stage->report.passes));
+  }
   context.plan = stage->plan;
   context.plan_is_given = plan_is_given;
-  context.keeps_before_rounding = keeps_before_rounding;
+  context.keeps_before_rounding = measured.has_value();
   stage->planned_nodes = planned_nodes(stage->model);
   for (const Step step : {Step::Place, Step::Convert})
     detail::run(step, stage->model, context, &stage->report.passes);
@@ -342,9 +357,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptio
   return converted_stage(prepared, options, options.plan.has_value());
 }
 
-RoundedGraph rounded_graph(const Stage& calibrated) {
-  ir::Model rounded =
-      converted_stage(calibrated, {}, /*plan_is_given=*/false, /*keeps_before_rounding=*/true)->model.copy();
+RoundedGraph rounded_graph(const Stage& calibrated, Rounding rounding) {
+  ir::Model rounded = converted_stage(calibrated, {}, /*plan_is_given=*/false, rounding)->model.copy();
   std::shared_ptr<const ir::Model> exact = rounded.before_rounding;
   return {.exact = std::move(exact), .rounded = std::move(rounded)};
 }

@@ -12,6 +12,10 @@ namespace tsq::detail {
 void run(passes::Step step, ir::Model& model, const passes::PassContext& context,
          std::vector<PassRun>* log = nullptr);
 
+/// What roundings add to the outputs: what the stage knows already, or found with the samples that it has
+/// kept. Null where nothing is known, and where nobody asks.
+std::shared_ptr<const noise::NoiseByName> known_noise(const Stage& stage);
+
 /// What the rules decide about a settled model, which stays as it is. Adds to `log`, where there is one.
 Plan drafted_plan(const ir::Model& model, const passes::PassContext& context,
                   std::vector<PassRun>* log = nullptr);
@@ -27,12 +31,17 @@ std::shared_ptr<Stage> prepared_stage(Stage configured);
 /// counts observers, layers and samples.
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const ConvertOptions& options = {});
 
+enum class Rounding {
+  AsDecided,  ///< what the stage's plan rounds
+  All,        ///< all that can be rounded
+};
+
 /// A calibrated stage as convert makes it, before and after it is rounded. Nodes have the same names in both.
 struct RoundedGraph {
   std::shared_ptr<const ir::Model> exact{};  ///< with observers; null of a model with modules that are whole
   ir::Model rounded{};
 };
-[[nodiscard]] RoundedGraph rounded_graph(const Stage& calibrated);
+[[nodiscard]] RoundedGraph rounded_graph(const Stage& calibrated, Rounding rounding);
 
 /// What the rules decide about a calibrated stage, with what is in it; null of one that has seen no data, and
 /// of one that trains. Of a stage that has a plan, that plan.

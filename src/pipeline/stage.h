@@ -5,17 +5,29 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "io/samples.h"
 #include "ir/model.h"
+#include "noise/noise_by_name.h"
 #include "passes/context/pass_context.h"
 #include "pipeline/ranges_left.h"
 #include "torchscript/emit.h"
 
 namespace tsq {
+
+namespace detail {
+
+/// What roundings add to a model's outputs, found once for all copies of a calibrated stage.
+struct NoiseOnce {
+  std::once_flag once{};
+  std::shared_ptr<const noise::NoiseByName> noise{};
+};
+
+}  // namespace detail
 
 /// A model between two verbs: its graph, the module that runs it, and what it was made with.
 struct Prepared::Stage {
@@ -42,6 +54,7 @@ struct Prepared::Stage {
   std::shared_ptr<ir::Model> observed{};  ///< of a reference: the calibrated model that it was made of
   std::map<std::string, at::Tensor> trained_parameters{};  ///< of a reference that has trained, by name
   std::map<std::string, std::size_t> seen{};               ///< calibration samples by their types and shapes
+  std::shared_ptr<detail::NoiseOnce> noise{};  ///< of what calibrate has seen, once it is asked for
   detail::RangesLeft ranges_left{};  ///< of the last quarter of calibrate's last samples, by the ones before
   Report report{};                   ///< printed from `model`
 

@@ -101,6 +101,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   if (stage.options.machine) json["machine"] = stage.options.machine->to_dict();
   if (stage.options.python_source) json["python_source"] = true;
   if (stage.trains) json["training"] = true;
+  if (stage.options.decibel_price) json["decibel_price"] = *stage.options.decibel_price;
   if (stage.options.cross_layer_margin) json["cross_layer_margin"] = *stage.options.cross_layer_margin;
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
   if (stage.options.smooth_quant) json["smooth_quant"] = *stage.options.smooth_quant;
@@ -121,6 +122,7 @@ using torch::jit::Module;
 constexpr const char* kContinuation = "tsq_continuation";
 constexpr const char* kFloatModel = "float_model";
 constexpr const char* kMeanErrors = "mean_errors";
+constexpr const char* kNoise = "noise";
 constexpr const char* kInputFactors = "input_factors";
 constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kObserverNames = "observer_names";
@@ -178,6 +180,8 @@ Module continuation_module(const Stage& stage, const nlohmann::json& configurati
                             as_dict(names_by_value(detail::observed_model(stage))));
   module.register_attribute(kFacts, c10::StringType::get(),
                             detail::text_of_facts(detail::observed_model(stage)));
+  if (const auto noise = detail::known_noise(stage); noise != nullptr)
+    module.register_attribute(kNoise, c10::StringType::get(), noise->to_dict().dump());
   if (plan != nullptr) module.register_attribute(kPlan, c10::StringType::get(), plan->to_dict().dump());
   module.register_attribute(kMeanErrors,
                             c10::DictType::create(c10::StringType::get(), c10::TensorType::get()),
@@ -313,6 +317,7 @@ std::shared_ptr<Stage> prepare_again(const Module& float_model, const nlohmann::
                    .cross_layer_margin = number_in(json, "cross_layer_margin"),
                    .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest")),
                    .effort = effort_from_name(json.value("effort", "normal")),
+                   .decibel_price = number_in(json, "decibel_price"),
                    .python_source = json.value("python_source", false)},
        .trains = json.value("training", false)});
 }
@@ -347,6 +352,18 @@ std::shared_ptr<const Plan> plan_in(const std::string& path, const Loaded& loade
   }
 }
 
+std::shared_ptr<detail::NoiseOnce> noise_in(const std::string& path, const Loaded& loaded) {
+  if (!loaded.continuation.hasattr(kNoise)) return nullptr;
+  auto once = std::make_shared<detail::NoiseOnce>();
+  try {
+    once->noise = std::make_shared<const noise::NoiseByName>(
+        noise::NoiseByName::from_dict(nlohmann::json::parse(loaded.continuation.attr(kNoise).toStringRef())));
+  } catch (const nlohmann::json::exception& error) {
+    throw changed_file(path, fmt::format("has noise that cannot be read: {}", json_reason(error)).c_str());
+  }
+  return once;
+}
+
 /// The stage of a file, with fresh observers. They must observe what those of the file did: the same values
 /// under the same names.
 std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
@@ -358,6 +375,7 @@ std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
   stage->model.facts = facts_in(path, loaded, stage->model);
   stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   stage->plan = plan_in(path, loaded, *stage);
+  stage->noise = noise_in(path, loaded);
   return stage;
 }
 

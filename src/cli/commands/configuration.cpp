@@ -59,6 +59,11 @@ struct Given {
   std::string_view remedy;
 };
 
+/// Of a number in percent.
+std::optional<double> share_of(const std::optional<double>& percent) {
+  return percent ? std::optional(*percent / 100) : std::nullopt;
+}
+
 /// An option that nothing reads would be a wish that is not heard.
 void refuse_ignored(const ConfigurationOptions& options) {
   const bool own = !options.qconfig.empty();
@@ -69,7 +74,7 @@ void refuse_ignored(const ConfigurationOptions& options) {
   constexpr std::string_view kCalibrated = "quantization without training";
   constexpr std::string_view kLeaveQatOut = "leave --qat out";
   const std::string_view kOwn = "the mapping of --qconfig sets it for each layer";
-  const std::array<Given, 14> all{{
+  const std::array<Given, 16> all{{
       {"--smooth-quant", options.smooth_quant.has_value(), !trains, kCalibrated, kLeaveQatOut},
       {"--weight-rounding", options.weight_rounding.has_value(), !trains, kCalibrated, kLeaveQatOut},
       {"--cross-layer-equalization", options.cross_layer_margin.has_value(), !trains, kCalibrated,
@@ -87,6 +92,9 @@ void refuse_ignored(const ConfigurationOptions& options) {
        "recipe best in mode static", "choose these"},
       {"--cross-layer-equalization", options.cross_layer_margin.has_value(), best && calibrates,
        "recipe best in mode static", "choose these"},
+      {"--decibel-price", options.decibel_price.has_value(), !trains, kCalibrated, kLeaveQatOut},
+      {"--decibel-price", options.decibel_price.has_value(), best && calibrates, "recipe best in mode static",
+       "choose these"},
       {"--effort", options.effort.has_value(), best, "recipe best", "add --recipe best"},
       {"--smooth-quant", options.smooth_quant.has_value(), !weight_only, "modes static and dynamic",
        "choose one of these"},
@@ -205,6 +213,10 @@ void add_configuration_options(const Command& command, ConfigurationOptions& opt
         "What recipe best may cost. normal: the trial takes no longer than calibration and conversion;\n"
         "high: everything is measured on all data (default: normal)",
         "normal|high", one_of({"normal", "high"})},
+       {"--decibel-price", into(options.decibel_price),
+        "How much longer, in percent, the model may take for a decibel less of noise in its outputs, for\n"
+        "recipe best in mode static: what computes in int8 is then one decision (default: by rules)",
+        "PERCENT", CLI::Range(0.0, 1e6)},
        {"--python-source", into(options.python_source),
         "Read the Python files that a traced model names, where they are here, to tell x + y from\n"
         "torch.add(x, y) as FX does; the result then depends on these files"}});
@@ -254,6 +266,7 @@ Configuration configuration(const ConfigurationOptions& options) {
                  .cross_layer_margin = options.cross_layer_margin,
                  .weight_rounding = weight_rounding_from_name(options.weight_rounding.value_or("learned")),
                  .effort = effort_from_name(options.effort.value_or("normal")),
+                 .decibel_price = share_of(options.decibel_price),
                  .python_source = options.python_source}};
 }
 

@@ -31,6 +31,7 @@ struct ConfigurationOptions {
   std::string machine{};  ///< a JSON file
   std::optional<double> smooth_quant{};
   std::optional<double> cross_layer_margin{};
+  std::optional<double> decibel_price{};  ///< in percent
   std::optional<std::string> weight_rounding{};
   std::optional<std::string> effort{};
   bool python_source{false};
