@@ -53,6 +53,14 @@ struct PlannedValue {
   bool operator==(const PlannedValue&) const = default;
 };
 
+/// What a plan takes and costs, by the profile of the machine and by the noise of roundings.
+struct PlanPrediction {
+  double seconds{};  ///< of operators whose kernels the profile knows, on one thread
+  double noise{};    ///< that is added to the outputs, as shares of their powers, summed up
+
+  bool operator==(const PlanPrediction&) const = default;
+};
+
 /// A plan belongs to a model, a table, a target and a recipe: convert refuses it for others.
 struct Plan {
   std::string backend{};  ///< name of the table
@@ -62,6 +70,8 @@ struct Plan {
   std::vector<PlannedOperator> operators{};  ///< in the order of the graph
   std::vector<PlannedValue> values{};        ///< in the order of the graph
   std::map<std::string, Plan> standalone{};  ///< of standalone modules, by path
+  /// Of a plan that was chosen by a price (RecipeOptions::decibel_price), before anybody edited it.
+  std::optional<PlanPrediction> prediction{};
 
   /// {"format": "tsq plan", "version": 1, …}. A member that has its default is left out.
   [[nodiscard]] nlohmann::json to_dict() const;

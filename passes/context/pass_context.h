@@ -48,8 +48,10 @@ struct PassContext {
   std::shared_ptr<const Plan> plan{};                 ///< what apply_plan does; null: nothing
   bool plan_is_given{false};                          ///< by the caller of convert: no rule has written it
   std::shared_ptr<const noise::NoiseByName> noise{};  ///< of the calibrated model; null: nobody knows it
-  bool places_all_in_int8{false};                     ///< that may be, whatever it costs
-  std::span<const Sample> samples{};                  ///< to find mean errors with
+  /// Nanoseconds of operators in float, by Decision::node, as they were measured; null: nobody has.
+  std::shared_ptr<const std::map<std::string, double>> float_times{};
+  bool places_all_in_int8{false};     ///< that may be, whatever it costs
+  std::span<const Sample> samples{};  ///< to find mean errors with
   bool keeps_before_rounding{false};  ///< Model::before_rounding stays for who runs the passes
   LoweringOptions lowering{};
   std::vector<LoweringRow> lowering_rows{};  ///< that the program has registered for the table

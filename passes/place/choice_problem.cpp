@@ -40,6 +40,7 @@ ChoiceProblem::ChoiceProblem(Model& model, const PassContext& context)
       context_(context),
       catalogue_(context.target, model, context.lowering_rows),
       profile_(kernels::profile_of(context.target)) {
+  if (context_.float_times != nullptr && !runs_programs()) correct_float_times();
   for (Node* node : ir::nodes_in_order(*model_.graph)) {
     if (is_observed_value(model_, node)) {
       add_value(node);
@@ -98,12 +99,59 @@ ChoiceProblem::Least ChoiceProblem::least_of(const Node* node, const std::vector
   return least;
 }
 
+ChoiceProblem::Least ChoiceProblem::in_float_of(const Node* node, const std::vector<Choice>& choices) const {
+  const auto corrected = corrected_.find(node);
+  if (corrected != corrected_.end()) return {.nanoseconds = corrected->second};
+  return least_of(node, choices,
+                  [](const Choice& choice) { return choice.placement == ir::Placement::Float; });
+}
+
+/// Where what was measured and what the profile says are twice apart, what was measured counts: the profile
+/// has not seen the like of it. How fast the machine was is seen from the other operators. Those that take
+/// less than a hundredth of all have no say: they change nothing, and their times are those of the
+/// interpreter.
+void ChoiceProblem::correct_float_times() {
+  struct Known {
+    const Node* node{};
+    double predicted{};
+    double measured{};
+  };
+  std::vector<Known> known;
+  double all_predicted = 0;
+  double all_measured = 0;
+  for (const Node* node : ir::nodes_in_order(*model_.graph)) {
+    const Decision* decision = ir::decision_of(model_, node);
+    if (decision == nullptr) continue;
+    const auto measured = context_.float_times->find(decision->node);
+    const Least predicted = in_float_of(node, catalogue_.timed_choices(node));
+    if (measured == context_.float_times->end() || !predicted.is_possible() || !predicted.is_known) continue;
+    known.push_back({.node = node, .predicted = predicted.nanoseconds, .measured = measured->second});
+    all_predicted += predicted.nanoseconds;
+    all_measured += measured->second;
+  }
+  constexpr double kLeastShare = 0.01;
+  std::erase_if(known, [&](const Known& each) {
+    return each.predicted < kLeastShare * all_predicted && each.measured < kLeastShare * all_measured;
+  });
+  std::vector<double> ratios;
+  for (const Known& each : known) {
+    if (each.predicted >= kLeastShare * all_predicted) ratios.push_back(each.measured / each.predicted);
+  }
+  if (ratios.empty()) return;
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::ranges::nth_element(ratios, middle);
+  for (const Known& each : known) {
+    const double measured = each.measured / *middle;
+    if (measured > 2 * each.predicted || 2 * measured < each.predicted)
+      corrected_.emplace(each.node, measured);
+  }
+}
+
 void ChoiceProblem::add_operator(Node* node) {
   std::vector<Choice> choices = catalogue_.timed_choices(node);
   const auto is_of_program = [](const Choice& choice) { return choice.kernel == kProgramOperator; };
   if (std::ranges::any_of(choices, is_of_program)) std::erase_if(choices, std::not_fn(is_of_program));
-  const Least in_float =
-      least_of(node, choices, [](const Choice& choice) { return choice.placement == ir::Placement::Float; });
+  const Least in_float = in_float_of(node, choices);
   const double float_time = in_float.is_possible() && in_float.is_known ? in_float.nanoseconds : 0;
   const QConfig* qconfig = ir::observed_qconfig(model_, node);
   const bool is_choosable = qconfig != nullptr && match::is_static(*qconfig) &&
@@ -129,8 +177,7 @@ void ChoiceProblem::add_choosable(Node* node, const std::vector<Choice>& choices
   };
   const bool in_program =
       std::ranges::any_of(choices, [](const Choice& choice) { return choice.kernel == kProgramOperator; });
-  const Least in_float =
-      least_of(node, choices, [](const Choice& choice) { return choice.placement == ir::Placement::Float; });
+  const Least in_float = in_float_of(node, choices);
   const Least bytes = returns(kernels::Form::Bytes);
   const Least float_output = in_program ? bytes : returns(kernels::Form::Float);
   if (!bytes.is_possible() && !float_output.is_possible()) return;

@@ -100,6 +100,7 @@ class ChoiceProblem {
     [[nodiscard]] bool is_possible() const { return nanoseconds < Cost::impossible().nanoseconds; }
   };
 
+  void correct_float_times();
   void add_operator(Node* node);
   void add_choosable(Node* node, const std::vector<kernels::Choice>& choices);
   void add_value(Node* observer);
@@ -112,6 +113,7 @@ class ChoiceProblem {
   template <typename IsMeant>
   [[nodiscard]] Least least_of(const Node* node, const std::vector<kernels::Choice>& choices,
                                const IsMeant& is_meant) const;
+  [[nodiscard]] Least in_float_of(const Node* node, const std::vector<kernels::Choice>& choices) const;
   [[nodiscard]] double of_codes(const kernels::Choice& choice, const Node* node) const;
   [[nodiscard]] double nanoseconds_of(const char* kernel, const char* engine, const Value* value) const;
   [[nodiscard]] double noise_of(const Node* node) const;
@@ -125,7 +127,8 @@ class ChoiceProblem {
   const PassContext& context_;
   kernels::Catalogue catalogue_;
   std::shared_ptr<const MachineProfile> profile_;
-  Cost fixed_{};  ///< of what has no choice
+  std::unordered_map<const Node*, double> corrected_{};  ///< nanoseconds in float
+  Cost fixed_{};                                         ///< of what has no choice
   std::vector<ChoosableOperator> operators_{};
   std::vector<ChoosableValue> values_{};
   std::vector<std::vector<Cost>> costs_{};  ///< of each variable each label

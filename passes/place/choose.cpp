@@ -166,6 +166,8 @@ bool choose(Model& model, const PassContext& context) {
   const auto choices = BestChoices(problem, *context.options.decibel_price).run();
   if (!choices) return false;
   Choosing(model, problem, *choices).run();
+  const Cost cost = problem.cost_of(choices->labels);
+  model.prediction = {.seconds = cost.nanoseconds / 1e9, .noise = cost.noise};
   return true;
 }
 

@@ -121,6 +121,7 @@ Plan Draft::plan(const PassContext& context) const {
   Plan plan = empty_plan(context);
   plan.operators = planned_operators();
   plan.values = planned_values(plan.operators);
+  plan.prediction = draft_.prediction;
   return plan;
 }
 

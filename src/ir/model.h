@@ -5,12 +5,14 @@
 #include <torch/csrc/jit/api/module.h>
 #include <tsq/decision.h>
 #include <tsq/fused_program.h>
+#include <tsq/plan.h>
 #include <tsq/qconfig.h>
 #include <tsq/unmatched.h>
 
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -55,6 +57,8 @@ struct Model {
   bool any_spelling{false};
   std::unordered_set<std::string> taken_names{};  ///< of the user's attributes and methods: for nothing else
   std::unordered_map<std::string, int> first_free_numbers{};  ///< by name: unique_attribute_name's memory
+
+  std::optional<PlanPrediction> prediction{};  ///< Plan::prediction, of a draft
 
   Facts facts{};  ///< what calibration has seen of values (facts_of)
 

@@ -15,8 +15,10 @@ constexpr std::string_view kFormat = "tsq plan";
 constexpr std::int64_t kVersion = 1;
 constexpr const char* kMakeAgain = "write a plan with --plan-output";
 
-constexpr std::array<std::string_view, 9> kPlanKeys{"format", "version",   "backend", "engine",    "target",
-                                                    "recipe", "operators", "values",  "standalone"};
+constexpr std::array<std::string_view, 10> kPlanKeys{"format",     "version",   "backend",   "engine",
+                                                     "target",     "recipe",    "operators", "values",
+                                                     "standalone", "prediction"};
+constexpr std::array<std::string_view, 2> kPredictionKeys{"seconds", "noise"};
 constexpr std::array<std::string_view, 12> kOperatorKeys{
     "node",   "layer", "operator", "placement", "reason", "detail",
     "remedy", "notes", "qconfig",  "kernel",    "fold",   "float_recurrent_weights"};
@@ -175,6 +177,12 @@ Plan read_plan(const JsonValue& at) {
     for (const auto& [path, child] : at.at("standalone").members("plans of standalone modules"))
       plan.standalone.emplace(path, read_plan(child));
   }
+  if (at.is_given("prediction")) {
+    const JsonValue prediction = at.at("prediction");
+    prediction.expect_object("prediction", kPredictionKeys);
+    plan.prediction = {.seconds = prediction.at("seconds").number(),
+                       .noise = prediction.at("noise").number()};
+  }
   return plan;
 }
 
@@ -190,6 +198,7 @@ nlohmann::json Plan::to_dict() const {
                       {"operators", list_of(operators)},
                       {"values", list_of(values)}};
   for (const auto& [path, child] : standalone) json["standalone"][path] = child.to_dict();
+  if (prediction) json["prediction"] = {{"seconds", prediction->seconds}, {"noise", prediction->noise}};
   return json;
 }
 

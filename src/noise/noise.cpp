@@ -46,15 +46,24 @@ at::Tensor finite_part(const at::Tensor& values) {
 /// Errors add up within a channel.
 at::Tensor channel_sums(const at::Tensor& values, std::int64_t axis) {
   if (values.dim() == 0) return values.reshape({1}).to(at::kDouble);
-  if (values.numel() == 0) return at::zeros({values.size(axis)}, at::kDouble);
-  return values.movedim(axis, 0).reshape({values.size(axis), -1}).sum(1, false, at::kDouble);
+  std::vector<std::int64_t> others;
+  for (std::int64_t dim = 0; dim < values.dim(); ++dim) {
+    if (dim != axis) others.push_back(dim);
+  }
+  return (others.empty() ? values : values.sum(others)).to(at::kDouble);
+}
+
+/// The same where not all values are finite.
+at::Tensor finite_channel_sums(const at::Tensor& values, std::int64_t axis) {
+  const at::Tensor sums = channel_sums(values, axis);
+  return at::isfinite(sums).all().item<bool>() ? sums : channel_sums(finite_part(values), axis);
 }
 
 /// The mean of each channel over tensors that come one after the other.
 class ChannelMeans {
  public:
   void add(const at::Tensor& values, std::int64_t axis) {
-    const at::Tensor sums = channel_sums(finite_part(values), axis);
+    const at::Tensor sums = finite_channel_sums(values, axis);
     if (sums.numel() == 0 || (sum_.defined() && sum_.sizes() != sums.sizes())) return;
     sum_ = sum_.defined() ? sum_ + sums : sums;
     count_ += static_cast<double>(values.numel()) / static_cast<double>(sums.numel());
@@ -67,7 +76,23 @@ class ChannelMeans {
   double count_{0};
 };
 
+/// Of the channels of a value.
+struct ObservedMeans {
+  ChannelMeans values{};
+  ChannelMeans errors{};
+
+  void add(const at::Tensor& value, const at::Tensor& error, std::int64_t axis, double step) {
+    values.add(value, axis);
+    // What is cut off on purpose, as by a clamp before hardswish, is no error to take off.
+    errors.add(error.masked_fill(error.abs() > kRoundedOnly * step, 0), axis);
+  }
+};
+
 double worst(const std::vector<double>& shares) { return *std::ranges::max_element(shares); }
+
+bool is_near(double predicted, double measured) {
+  return std::abs(std::log10(measured / predicted)) <= kFarOff;
+}
 
 double error_power(const at::Tensor& wanted, const at::Tensor& got) {
   const at::Tensor error = at::where(at::isfinite(wanted), wanted.to(at::kDouble) - got.to(at::kDouble),
@@ -100,8 +125,6 @@ NoiseModel::NoiseModel(const ir::Model& calibrated, std::span<const Sample> samp
   uncorrected_.assign(roundings().size(), std::vector<double>(outputs_.size()));
   has_gradient_.assign(roundings().size(), false);
   is_lost_.assign(roundings().size(), false);
-  means_.resize(roundings().size());
-  if (options.corrects_means) find_means();
   predict(options);
   measure_where_needed();
 }
@@ -168,111 +191,129 @@ class NoiseModel::Projection {
   double count_;
 };
 
-void NoiseModel::find_means() {
-  std::vector<ChannelMeans> of_errors(roundings().size());
-  std::vector<ChannelMeans> of_values(roundings().size());
-  for (const Sample& sample : samples_) {
-    const WatchedModel::Run run = model_->in_float(sample);
-    for (std::size_t r = 0; r < roundings().size(); ++r) {
-      if (!ir::is_observer(roundings()[r])) continue;
-      for (std::size_t place = 0; place < run.rounded[r].size(); ++place) {
-        const Channels& each = run.rounded[r][place];
-        of_values[r].add(each.tensor, each.axis);
-        // What is cut off on purpose, as by a clamp before hardswish, is no error to take off.
-        const at::Tensor error = model_->error_of(r, place, each.tensor);
-        const at::Tensor cut_off = error.abs() > kRoundedOnly * model_->step_of(r);
-        of_errors[r].add(error.masked_fill(cut_off, 0), each.axis);
-      }
-    }
-  }
-  for (std::size_t r = 0; r < roundings().size(); ++r) {
-    const ir::Node* node = roundings()[r];
-    if (ir::is_observer(node)) {
-      means_[r] = of_errors[r].mean();
-      continue;
-    }
-    const auto read = index_.find(node->input(0)->node());
-    const at::Tensor inputs = read == index_.end() ? at::Tensor() : of_values[read->second].mean();
-    if (inputs.defined()) means_[r] = model_->mean_error_of_sums(r, inputs);
-  }
-}
-
 void NoiseModel::predict(const NoiseOptions& options) {
   const at::AutoGradMode gradients_on(true);  // whatever the caller computes with
   Projection projection(*this, options.seed, options.projections);
   std::vector<std::vector<std::size_t>> groups(std::min(outputs_.size(), kMostProjections));
   for (std::size_t k = 0; k < outputs_.size(); ++k) groups[k % groups.size()].push_back(k);
+  std::vector<ObservedMeans> means(roundings().size());
+  std::vector<Contribution> contributions;
   for (const Sample& sample : samples_) {
-    const auto run = or_none([&] { return model_->with_gradients(sample); });
-    if (!run) continue;
-    const Reached reached = reached_by(*run);
+    const auto with_gradients = or_none([&] { return model_->with_gradients(sample); });
+    const WatchedModel::Run run = with_gradients ? *with_gradients : model_->in_float(sample);
+    const std::vector<RoundingError> errors = errors_of(run);
+    for (const RoundingError& error : errors) {
+      if (options.corrects_means && ir::is_observer(roundings()[error.rounding]))
+        means[error.rounding].add(error.tensor.detach(), error.error, error.axis,
+                                  model_->step_of(error.rounding));
+    }
+    const Reached reached = reached_by(errors, options.corrects_means);
     const std::size_t runs = reached.tensors.empty() ? 0 : groups.size() * options.projections;
     for (std::size_t i = 0; i < runs; ++i) {
-      const std::vector<std::size_t>& group = groups[i % groups.size()];
-      const at::Tensor projected = projection.of(*run, group);
+      const at::Tensor projected = projection.of(run, groups[i % groups.size()]);
       if (!projected.defined()) continue;
       const auto gradients = or_none([&] {
         return torch::autograd::grad({projected}, reached.tensors, {}, /*retain_graph=*/i + 1 < runs,
                                      /*create_graph=*/false, /*allow_unused=*/true);
       });
-      if (gradients) add_shares(reached, group, *gradients);
+      if (gradients) add_contributions(reached, i % groups.size(), *gradients, contributions);
     }
   }
+  // What biases take off: the mean of a value's error in each channel, and of what rounding a weight adds to
+  // each of a layer's sums.
+  std::vector<at::Tensor> taken_off(roundings().size());
+  for (std::size_t r = 0; options.corrects_means && r < taken_off.size(); ++r) {
+    const ir::Node* node = roundings()[r];
+    if (ir::is_observer(node)) {
+      taken_off[r] = means[r].errors.mean();
+      continue;
+    }
+    const auto read = index_.find(node->input(0)->node());
+    const at::Tensor inputs = read == index_.end() ? at::Tensor() : means[read->second].values.mean();
+    if (inputs.defined()) taken_off[r] = model_->mean_error_of_sums(r, inputs);
+  }
+  for (const Contribution& each : contributions)
+    add_shares(each, groups[each.group], taken_off[each.rounding]);
 }
 
-NoiseModel::Reached NoiseModel::reached_by(const WatchedModel::Run& run) const {
-  Reached reached;
+std::vector<NoiseModel::RoundingError> NoiseModel::errors_of(const WatchedModel::Run& run) const {
+  const at::NoGradGuard no_gradients;
+  std::vector<RoundingError> errors;
   for (std::size_t rounding = 0; rounding < run.rounded.size(); ++rounding) {
     for (std::size_t place = 0; place < run.rounded[rounding].size(); ++place) {
       const Channels& each = run.rounded[rounding][place];
-      if (!each.tensor.requires_grad()) continue;
-      RoundingError error{.rounding = rounding,
-                          .axis = each.axis,
-                          .error = model_->error_of(rounding, place, each.tensor),
-                          .mean = means_[rounding]};
-      reached.tensors.push_back(each.tensor);
-      reached.errors.push_back(std::move(error));
+      errors.push_back({.rounding = rounding,
+                        .tensor = each.tensor,
+                        .axis = each.axis,
+                        .error = model_->error_of(rounding, place, each.tensor)});
     }
   }
-  for (RoundingError& error : reached.errors) {
-    if (!error.mean.defined() || ir::is_observer(roundings()[error.rounding])) continue;
-    error.bias = reached.tensors.size();
-    reached.tensors.push_back(model_->bias_of(error.rounding));
+  return errors;
+}
+
+NoiseModel::Reached NoiseModel::reached_by(const std::vector<RoundingError>& errors,
+                                           bool corrects_means) const {
+  Reached reached;
+  for (const RoundingError& error : errors) {
+    if (!error.tensor.requires_grad()) continue;
+    reached.tensors.push_back(error.tensor);
+    reached.errors.push_back(&error);
+  }
+  reached.biases.resize(reached.errors.size());
+  for (std::size_t i = 0; corrects_means && i < reached.errors.size(); ++i) {
+    const at::Tensor bias = model_->bias_of(reached.errors[i]->rounding);
+    if (!bias.defined()) continue;
+    reached.biases[i] = reached.tensors.size();
+    reached.tensors.push_back(bias);
   }
   return reached;
 }
 
-at::Tensor NoiseModel::taken_off(const RoundingError& error, const at::Tensor& gradient,
-                                 const std::vector<at::Tensor>& gradients) {
-  const at::Tensor nothing = at::zeros({1}, at::kDouble);
-  if (!error.mean.defined() || (error.bias && !gradients[*error.bias].defined())) return nothing;
-  const at::Tensor sums =
-      error.bias ? gradients[*error.bias].to(at::kDouble) : channel_sums(finite_part(gradient), error.axis);
-  // Of another number of channels there is no mean.
-  return sums.sizes() == error.mean.sizes() ? error.mean * sums : nothing;
-}
-
-void NoiseModel::add_shares(const Reached& reached, std::span<const std::size_t> outputs,
-                            const std::vector<at::Tensor>& gradients) {
+void NoiseModel::add_contributions(const Reached& reached, std::size_t group,
+                                   const std::vector<at::Tensor>& gradients,
+                                   std::vector<Contribution>& contributions) {
   for (std::size_t i = 0; i < reached.errors.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    const RoundingError& to = reached.errors[i];
+    const RoundingError& to = *reached.errors[i];
     const at::Tensor gradient =
         gradients[i].layout() == at::kStrided ? gradients[i] : gradients[i].to_dense();
-    if (!at::isfinite(gradient).all().item<bool>()) is_lost_[to.rounding] = true;
-    if (!has_gradient_[to.rounding]) has_gradient_[to.rounding] = gradient.any().item<bool>();
-    const at::Tensor sums = channel_sums(finite_part(gradient * to.error), to.axis);
-    const double power = at::dot(sums, sums).item<double>();
-    const at::Tensor kept = sums - taken_off(to, gradient, gradients);
-    const double power_kept = at::dot(kept, kept).item<double>();
-    for (const std::size_t k : outputs) {
-      uncorrected_[to.rounding][k] += power;
-      shares_[to.rounding].of_outputs[k] += power_kept;
+    const at::Tensor product = gradient * to.error;
+    Contribution found{.rounding = to.rounding, .group = group, .errors = channel_sums(product, to.axis)};
+    if (!at::isfinite(found.errors).all().item<bool>()) {
+      is_lost_[to.rounding] = true;
+      found.errors = channel_sums(finite_part(product), to.axis);
     }
+    if (!has_gradient_[to.rounding]) has_gradient_[to.rounding] = gradient.any().item<bool>();
+    if (ir::is_observer(roundings()[to.rounding])) {
+      found.gradients = finite_channel_sums(gradient, to.axis);
+    } else if (reached.biases[i] && gradients[*reached.biases[i]].defined()) {
+      found.gradients = gradients[*reached.biases[i]].to(at::kDouble);
+    }
+    contributions.push_back(std::move(found));
+  }
+}
+
+void NoiseModel::add_shares(const Contribution& found, std::span<const std::size_t> outputs,
+                            const at::Tensor& mean) {
+  const auto power = [](const at::Tensor& sums) { return at::dot(sums, sums).item<double>(); };
+  // Of another number of channels there is no mean.
+  const bool has_mean =
+      mean.defined() && found.gradients.defined() && mean.sizes() == found.gradients.sizes();
+  const double uncorrected = power(found.errors);
+  const double kept = has_mean ? power(found.errors - mean * found.gradients) : uncorrected;
+  for (const std::size_t k : outputs) {
+    uncorrected_[found.rounding][k] += uncorrected;
+    shares_[found.rounding].of_outputs[k] += kept;
   }
 }
 
 bool NoiseModel::follows_gradients() const {
+  // Most models tell by all roundings together, which one run a sample shows.
+  std::vector<double> sums(outputs_.size());
+  for (const std::vector<double>& shares : uncorrected_) {
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += shares[k];
+  }
+  if (is_near(worst(sums), worst(measured({roundings().begin(), roundings().end()})))) return true;
   std::vector<std::size_t> predicted;
   for (std::size_t r = 0; r < shares_.size(); ++r) {
     if (has_gradient_[r] && worst(uncorrected_[r]) > 0) predicted.push_back(r);
@@ -282,8 +323,7 @@ bool NoiseModel::follows_gradients() const {
   std::size_t far_off = 0;
   for (std::size_t i = 0; i < tried; ++i) {
     const std::size_t r = predicted[(2 * i + 1) * predicted.size() / (2 * tried)];
-    const double found = worst(measured({roundings()[r]}));
-    if (std::abs(std::log10(found / worst(uncorrected_[r]))) > kFarOff) ++far_off;
+    if (!is_near(worst(uncorrected_[r]), worst(measured({roundings()[r]})))) ++far_off;
   }
   return 2 * far_off <= tried;
 }

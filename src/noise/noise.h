@@ -64,26 +64,32 @@ class NoiseModel {
   /// What a rounding changes of a tensor.
   struct RoundingError {
     std::size_t rounding{};
+    at::Tensor tensor{};
     std::int64_t axis{};
     at::Tensor error{};
-    at::Tensor mean{};                  ///< of each channel, that biases take off; undefined: nothing
-    std::optional<std::size_t> bias{};  ///< of a layer's sums, among the tensors that are reached
   };
-  /// The tensors of a run from which gradients are asked, and their errors.
+  /// The tensors of a run from which gradients are asked.
   struct Reached {
-    std::vector<at::Tensor> tensors{};
-    std::vector<RoundingError> errors{};
+    std::vector<at::Tensor> tensors{};  ///< first those of the errors
+    std::vector<const RoundingError*> errors{};
+    std::vector<std::optional<std::size_t>> biases{};  ///< of each error: the bias of the same sums
+  };
+  /// What one run backwards says of a rounding.
+  struct Contribution {
+    std::size_t rounding{};
+    std::size_t group{};     ///< of outputs
+    at::Tensor errors{};     ///< of each channel the sum of gradient times error
+    at::Tensor gradients{};  ///< of each channel what a mean counts; undefined: nothing
   };
 
   void run_in_float();
-  void find_means();
   void predict(const NoiseOptions& options);
-  [[nodiscard]] Reached reached_by(const WatchedModel::Run& run) const;
-  /// What biases take off the sum of each channel.
-  [[nodiscard]] static at::Tensor taken_off(const RoundingError& error, const at::Tensor& gradient,
-                                            const std::vector<at::Tensor>& gradients);
-  void add_shares(const Reached& reached, std::span<const std::size_t> outputs,
-                  const std::vector<at::Tensor>& gradients);
+  [[nodiscard]] std::vector<RoundingError> errors_of(const WatchedModel::Run& run) const;
+  [[nodiscard]] Reached reached_by(const std::vector<RoundingError>& errors, bool corrects_means) const;
+  void add_contributions(const Reached& reached, std::size_t group, const std::vector<at::Tensor>& gradients,
+                         std::vector<Contribution>& contributions);
+  /// `mean`: what biases take off each channel; undefined: nothing.
+  void add_shares(const Contribution& found, std::span<const std::size_t> outputs, const at::Tensor& mean);
   /// Whether predictions are as far off as is usual.
   [[nodiscard]] bool follows_gradients() const;
   void measure_where_needed();
@@ -98,8 +104,6 @@ class NoiseModel {
   std::vector<std::vector<double>> uncorrected_{};  ///< the same, were no means taken off
   std::vector<bool> has_gradient_{};                ///< of each rounding
   std::vector<bool> is_lost_{};                     ///< of each rounding: a gradient was not finite
-  /// What biases take off: of a value's error in each channel, of a layer's sums. Undefined: nothing.
-  std::vector<at::Tensor> means_{};
   std::unordered_map<const ir::Node*, std::size_t> index_{};
 };
 

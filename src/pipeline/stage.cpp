@@ -75,6 +75,7 @@ passes::PassContext context_of(const Stage& stage) {
           .convert_mapping = stage.convert_mapping,
           .kept_float = stage.kept_float,
           .plan = stage.plan,
+          .float_times = stage.float_times,
           .lowering_rows = lowering_rows(stage.backend.name())};
 }
 

@@ -55,6 +55,8 @@ struct Prepared::Stage {
   std::map<std::string, at::Tensor> trained_parameters{};  ///< of a reference that has trained, by name
   std::map<std::string, std::size_t> seen{};               ///< calibration samples by their types and shapes
   std::shared_ptr<detail::NoiseOnce> noise{};  ///< of what calibrate has seen, once it is asked for
+  /// Nanoseconds of operators in float, by Decision::node, as they were measured; null: nobody has.
+  std::shared_ptr<const std::map<std::string, double>> float_times{};
   detail::RangesLeft ranges_left{};  ///< of the last quarter of calibrate's last samples, by the ones before
   Report report{};                   ///< printed from `model`
 

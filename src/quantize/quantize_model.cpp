@@ -210,9 +210,9 @@ void add_samples(const Trial& more, Trial& trial) {
 }
 
 /// What a model shows that is calibrated on one part of a fold, and judged by the other.
-Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold) {
-  const Lowered lowered =
-      convert(prepared, work.backend, convert_options(work.options), lowering_of(work.options));
+Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold,
+                   const ConvertOptions& convert_options) {
+  const Lowered lowered = convert(prepared, work.backend, convert_options, lowering_of(work.options));
   const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
                                 detail::tried_samples(work.model, fold.calibration), detail::TrialExtent::All,
                                 work.options.decisions);
@@ -222,7 +222,8 @@ Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold)
 /// Adds to `seen` what models of a mapping show on the samples of the folds that are left.
 Trial with_other_folds(const Work& work, const QConfigMapping& mapping, Trial seen) {
   for (const Fold& fold : work.samples.others) {
-    const Trial trial = unseen_trial(work, calibrated(work, mapping, fold.calibration), fold);
+    const Trial trial =
+        unseen_trial(work, calibrated(work, mapping, fold.calibration), fold, convert_options(work.options));
     if (trial.fault) return trial;
     add_samples(trial, seen);
   }
@@ -299,7 +300,9 @@ Result finished(const Work& work, const QuantizeGoal& goal) {
     Fold fold = detail::without_last_part(work.samples.calibration);
     fold.trial = detail::tried_samples(work.model, fold.trial);
     result.unseen = Steps(work.events).run("unseen", [&](const Progress&) {
-      return unseen_trial(work, *last.earlier, fold);
+      ConvertOptions convert = convert_options(work.options);
+      if (!convert.mapping) convert.plan = result.done.reference.plan();
+      return unseen_trial(work, *last.earlier, fold, convert);
     });
     if (result.unseen->fault) return {.done = std::move(result.done)};  // of a model that is not the result
     result.unseen->calibrated_db = result.done.trial.sample_db;

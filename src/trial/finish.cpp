@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -96,6 +98,7 @@ class Finish {
 
   Finished run() {
     prepared_ = task_.calibrated(mapping_);
+    measure_float_times();
     Attempt now = whole();
     budget_ = task_.calibration_seconds + conversion_seconds_;
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
@@ -106,6 +109,21 @@ class Finish {
   }
 
  private:
+  /// The plan knows what operators take here where that is not what the profile says.
+  void measure_float_times() {
+    Stage& stage = stage_of(*prepared_);
+    if (!task_.times || task_.samples.empty() || !stage.options.decibel_price || stage.trains) return;
+    constexpr std::size_t kRounds = 3;
+    Report report = stage.report;
+    measure_operators(*prepared_, task_.samples.front(), kRounds, report);
+    std::map<std::string, double> times;
+    for (const Decision& decision : report.decisions) {
+      if (decision.standalone.empty() && decision.seconds)
+        times.emplace(decision.node, *decision.seconds * 1e9);
+    }
+    stage.float_times = std::make_shared<const std::map<std::string, double>>(std::move(times));
+  }
+
   /// What makes the model slower or larger than float stays float, and what gains nothing. `latency` becomes
   /// that of the result.
   Attempt paying(Attempt now, std::optional<LatencyComparison>& latency) {
