@@ -82,11 +82,15 @@ bool runs_kernels(const Model& model, const PassContext& context) {
 }
 
 /// Whether one decision about all operators is made in place of rules about each.
-bool chooses(const Model&, const PassContext& context) {
-  return context.options.decibel_price && !context.places_all_in_int8;
+/// Kernels of others have times that nobody knows.
+bool has_prices(const Model& model, const PassContext& context) {
+  return runs_programs(model, context) || falls_back(model, context);
 }
-bool follows_rules(const Model&, const PassContext& context) {
-  return !context.options.decibel_price && !context.places_all_in_int8;
+bool chooses(const Model& model, const PassContext& context) {
+  return context.options.decibel_price && !context.places_all_in_int8 && has_prices(model, context);
+}
+bool follows_rules(const Model& model, const PassContext& context) {
+  return !context.places_all_in_int8 && !(context.options.decibel_price && has_prices(model, context));
 }
 bool follows_rules_of_kernels(const Model& model, const PassContext& context) {
   return follows_rules(model, context) && runs_kernels(model, context);

@@ -64,9 +64,12 @@ struct GoalSearch {
   std::optional<Reference> reference{};  ///< the model found; empty when the goal was not reached
   std::vector<QuantizedLayer> kept{};    ///< float layers of the model found, the most costly first
   QConfigMapping mapping{};              ///< prepare's with None for them
-  double score{0};                       ///< of the model found, else the best of all trials
-  std::vector<GoalTrial> trials{};       ///< in order
-  std::size_t runs{0};                   ///< models made to measure the cost of the layers
+  /// Where plans are chosen by a price of noise: how much longer, as a share of its time, the model found may
+  /// take for a decibel. Its plan may leave single operators float, too, of which the mapping knows nothing.
+  std::optional<double> decibel_price{};
+  double score{0};                  ///< of the model found, else the best of all trials
+  std::vector<GoalTrial> trials{};  ///< in order
+  std::size_t runs{0};              ///< models made to measure the cost of the layers
 
   [[nodiscard]] nlohmann::json to_json() const;
 };
@@ -90,15 +93,20 @@ struct GoalOptions {
   /// A milder score of such a model. Where all float alone is left, the one with the best score of `confirm`
   /// is made once more, and taken if this reaches the goal.
   std::function<ScoreAnew(const QConfigMapping&)> settle{};
+  /// The same as `confirm` of the calibrated model that is converted by a plan. None: plans are not chosen by
+  /// prices.
+  std::function<ScoreAnew(const Plan&)> confirm_plan{};
   std::function<void(const GoalTrial&)> on_trial{};  ///< called after each
   Progress on_ranking{};
 };
 
-/// Keeps layers of a calibrated model float so that it reaches the goal: those whose rounding costs the most
-/// accuracy for the work that int8 saves. All int8 is tried first; then neighbouring layers are quantized
-/// in groups, one group at a time; groups are split where that matters, until it is known which of them the
-/// goal allows. Makes some thirty models, however many layers there are. The same input has the same result.
-/// Throws the errors of sensitivity and of the goal's score.
+/// Finds what stays float of a calibrated model so that it reaches the goal. Of one that recipe best has
+/// prepared with static ranges, the fastest plan that does, by the price of noise, for which some
+/// four models are made. Of others, and where no price reaches the goal, layers stay float: those whose
+/// rounding costs the most accuracy for the work that int8 saves. All int8 is tried first; then neighbouring
+/// layers are quantized in groups, one group at a time; groups are split where that matters, until it is
+/// known which of them the goal allows. Makes some thirty models, however many layers there are. The same
+/// input has the same result. Throws the errors of sensitivity and of the goal's score.
 GoalSearch reach_goal(const Prepared& calibrated, const BackendConfig& backend, const AccuracyGoal& goal,
                       std::span<const Sample> samples, const GoalOptions& options = {});
 

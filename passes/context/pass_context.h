@@ -48,6 +48,8 @@ struct PassContext {
   std::shared_ptr<const Plan> plan{};                 ///< what apply_plan does; null: nothing
   bool plan_is_given{false};                          ///< by the caller of convert: no rule has written it
   std::shared_ptr<const noise::NoiseByName> noise{};  ///< of the calibrated model; null: nobody knows it
+  /// Nanoseconds for an error as large as the outputs, in place of the price of a decibel.
+  std::optional<double> noise_price{};
   /// Nanoseconds of operators in float, by Decision::node, as they were measured; null: nobody has.
   std::shared_ptr<const std::map<std::string, double>> float_times{};
   bool places_all_in_int8{false};     ///< that may be, whatever it costs

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/edit.h"
+#include "ir/scaled_observer.h"
 #include "match/channel_scaling.h"
 #include "observers/observer_module.h"
 
@@ -90,7 +91,7 @@ Value* multiply_channels(Model& model, Node* before, Value* x, const at::Tensor&
 
 std::size_t add_observer(Model& model, std::size_t like, torch::jit::Module module) {
   ir::ObserverEntry entry = model.observers[like];
-  entry.name = fmt::format("{}_scaled", entry.name);
+  entry.name = ir::scaled_name(entry.name);
   entry.module = std::move(module);
   entry.result.reset();
   model.observers.push_back(std::move(entry));

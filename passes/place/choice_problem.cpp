@@ -35,6 +35,18 @@ bool is_observed_value(const Model& model, const Node* node) {
 
 }  // namespace
 
+std::vector<Node*> readers_of_value(const Model& model, const Node* observer) {
+  std::vector<Node*> readers;
+  for (Node* reader : ir::users(observer->output())) {
+    if (!is_channel_observer(model, reader)) {
+      readers.push_back(reader);
+      continue;
+    }
+    for (Node* layer : ir::users(reader->output())) readers.push_back(layer);
+  }
+  return readers;
+}
+
 ChoiceProblem::ChoiceProblem(Model& model, const PassContext& context)
     : model_(model),
       context_(context),
@@ -124,7 +136,9 @@ void ChoiceProblem::correct_float_times() {
     if (decision == nullptr) continue;
     const auto measured = context_.float_times->find(decision->node);
     const Least predicted = in_float_of(node, catalogue_.timed_choices(node));
-    if (measured == context_.float_times->end() || !predicted.is_possible() || !predicted.is_known) continue;
+    if (measured == context_.float_times->end() || !predicted.is_possible() || !predicted.is_known ||
+        predicted.nanoseconds <= 0)
+      continue;
     known.push_back({.node = node, .predicted = predicted.nanoseconds, .measured = measured->second});
     all_predicted += predicted.nanoseconds;
     all_measured += measured->second;
@@ -252,7 +266,11 @@ bool ChoiceProblem::are_of_one_kernel(const Node* after, const Node* before) con
 }
 
 bool ChoiceProblem::hands_on(const Node* reader) const {
-  if (ir::is_observer(reader)) return true;
+  if (ir::is_observer(reader) || ir::is_opaque(model_, reader)) return true;
+  const QConfig* qconfig = ir::observed_qconfig(model_, reader);
+  if (operator_of(reader) == nullptr && qconfig != nullptr && match::is_static(*qconfig) &&
+      is_in_int8(ir::placement_of(model_, reader)))
+    return true;
   if (reader->kind() == c10::prim::Return)
     return reader->owningBlock()->owningNode() != nullptr ||
            !context_.custom.output_quantized_indexes().empty();
@@ -286,7 +304,7 @@ void ChoiceProblem::add_edges_of_value(std::size_t value) {
                         never, operators_[*maker].moves ? none : noise, never,  // returns bytes
                         none, never, each.quantize}});                          // returns floats
   }
-  for (const Node* reader : ir::users(each.observer->output())) {
+  for (const Node* reader : readers_of_value(model_, each.observer)) {
     const std::size_t* op = operator_of(reader);
     if (op == nullptr && hands_on(reader)) {
       costs[value_label::kExact] = never;

@@ -61,6 +61,9 @@ struct ChoosableValue {
   Cost dequantize{};  ///< of the whole value
 };
 
+/// Those who read what an observer returns: layers whose channels are observed, too, and not their observers.
+[[nodiscard]] std::vector<Node*> readers_of_value(const ir::Model& model, const Node* observer);
+
 /// What is decided about a drafted model as one problem: which operators compute in int8, and which values
 /// are rounded. Time is that of kernels and of what converts values between them, by the target's profile on
 /// one thread; noise is paid once for a weight and once for a value that is rounded. What has no choice is
@@ -75,7 +78,8 @@ class ChoiceProblem {
   [[nodiscard]] std::size_t variable_of_value(std::size_t value) const { return operators_.size() + value; }
   /// Null for a node that has no choice.
   [[nodiscard]] const std::size_t* operator_of(const Node* node) const;
-  /// Whether somebody reads a value rounded whatever is chosen: blocks and modules hand it on.
+  /// Whether somebody reads a value rounded whatever is chosen: blocks and modules hand it on, and what is in
+  /// int8 without a choice reads bytes.
   [[nodiscard]] bool hands_on(const Node* reader) const;
 
   /// Labels: of operators, then of values. Costs are nanoseconds.

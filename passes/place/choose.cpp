@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/edit.h"
@@ -24,6 +25,13 @@ struct Choices {
   std::vector<std::size_t> labels{};
   double price_of_noise{0};  ///< by which they are the best
 };
+
+/// None where not all can be had.
+std::optional<Choices> at_price(const ChoiceProblem& problem, double price_of_noise) {
+  const optimum::Solution solution = optimum::solve(problem.at(price_of_noise));
+  if (!std::isfinite(solution.cost)) return std::nullopt;
+  return Choices{.labels = solution.labels, .price_of_noise = price_of_noise};
+}
 
 /// What is best where a decibel of noise is worth a share of the time. That is the least ln(time) + weight ·
 /// ln(noise): a logarithm is below its tangents, so that the best by the tangent at some time and noise
@@ -47,8 +55,8 @@ class BestChoices {
   [[nodiscard]] double time_of_float() const {
     Cost sum;
     for (const ChoosableOperator& op : problem_.operators()) {
-      const Cost& in_float = op.costs[operator_label::kFloat];
-      sum += in_float.is_possible() ? in_float : op.costs[operator_label::kBytes];
+      const auto possible = std::ranges::find_if(op.costs, &Cost::is_possible);
+      if (possible != op.costs.end()) sum += *possible;
     }
     return sum.nanoseconds;
   }
@@ -62,12 +70,11 @@ class BestChoices {
     std::optional<Choices> best;
     while (true) {
       const double price = weight_ * at.nanoseconds / (at.noise + kLeastNoise);
-      const optimum::Solution solution = optimum::solve(problem_.at(price));
-      if (!std::isfinite(solution.cost)) return std::nullopt;
-      const Choices found{.labels = solution.labels, .price_of_noise = price};
-      if (best && !(worth(found) < worth(*best))) return best;
+      const auto found = at_price(problem_, price);
+      if (!found) return std::nullopt;
+      if (best && !(worth(*found) < worth(*best))) return best;
       best = found;
-      at = problem_.cost_of(found.labels);
+      at = problem_.cost_of(found->labels);
     }
   }
 
@@ -142,15 +149,24 @@ class Choosing {
   void round(std::size_t index) {
     Node* observer = problem_.values()[index].observer;
     const std::size_t label = choices_.labels[problem_.variable_of_value(index)];
-    if (label == value_label::kExact) bypass(observer);
-    if (label != value_label::kRounded) return;
-    for (Node* reader : ir::users(observer->output())) {
+    if (label == value_label::kReturned) return;
+    for (Node* reader : readers_of_value(model_, observer)) {
       const std::size_t* op = problem_.operator_of(reader);
       const bool reads_bytes = op != nullptr && label_of(*op) != operator_label::kFloat;
-      if (!reads_bytes && !problem_.hands_on(reader))
-        ir::replace_operand(reader, observer->output(), observer->input(0));
+      if (!reads_bytes && !problem_.hands_on(reader)) read_exact(reader, observer);
     }
     if (!observer->output()->hasUses()) observer->destroy();
+  }
+
+  /// In place of what an observer returns, or of that with its channels observed.
+  void read_exact(Node* reader, Node* observer) {
+    for (Value* operand : ir::operands(reader)) {
+      Node* maker = operand->node();
+      const bool is_of_channels = is_channel_observer(model_, maker) && maker->input(0) == observer->output();
+      if (maker != observer && !is_of_channels) continue;
+      ir::replace_operand(reader, operand, observer->input(0));
+      if (is_of_channels && !maker->output()->hasUses()) maker->destroy();
+    }
   }
 
   Model& model_;
@@ -163,7 +179,8 @@ class Choosing {
 bool choose(Model& model, const PassContext& context) {
   const ChoiceProblem problem(model, context);
   if (problem.operators().empty()) return false;
-  const auto choices = BestChoices(problem, *context.options.decibel_price).run();
+  const auto choices = context.noise_price ? at_price(problem, *context.noise_price)
+                                           : BestChoices(problem, *context.options.decibel_price).run();
   if (!choices) return false;
   Choosing(model, problem, *choices).run();
   const Cost cost = problem.cost_of(choices->labels);

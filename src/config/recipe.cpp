@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
 
 #include "config/names/observer_classes.h"
@@ -117,6 +118,12 @@ std::optional<double> cross_layer_margin(const RecipeOptions& options) {
                 "use a number of at least 1");
   }
   return options.recipe == Recipe::Best ? std::optional(margin.value_or(kDefault)) : std::nullopt;
+}
+
+void check_decibel_price(const std::optional<double>& price) {
+  if (price && !(*price >= 0 && std::isfinite(*price)))
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is no price of a decibel", *price),
+                "use a share of the network's time, as 0.005");
 }
 
 QConfigMapping best_qconfig_mapping(std::string_view backend) {

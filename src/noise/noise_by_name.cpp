@@ -4,13 +4,14 @@
 #include <numeric>
 
 #include "ir/analysis.h"
+#include "ir/scaled_observer.h"
 
 namespace tsq::noise {
 namespace {
 
-/// An observer whatever makes its value.
+/// An observer whatever makes its value, and however that is scaled.
 std::string name_of_observer(const ir::Model& model, const ir::Node* node) {
-  return ir::observer_of(model, node).name + "/";
+  return ir::unscaled_name(ir::observer_of(model, node).name) + "/";
 }
 
 std::string name_of(const ir::Model& model, const ir::Node* node) {
@@ -31,16 +32,32 @@ std::vector<double> finite(std::vector<double> shares) {
 }  // namespace
 
 NoiseByName::NoiseByName(const ir::Model& model, const NoiseModel& noise) : outputs_(noise.outputs().size()) {
-  std::map<std::string, std::size_t> nodes_of_observers;
+  struct Nodes {
+    std::size_t scaled{0};
+    std::size_t others{0};
+  };
+  std::map<std::string, Nodes> of_observers;
+  const auto is_scaled = [&](const ir::Node* node) {
+    return ir::observer_of(model, node).name.ends_with(ir::kScaledSuffix);
+  };
   for (const ir::Node* node : noise.roundings()) {
-    if (ir::is_observer(node)) ++nodes_of_observers[name_of_observer(model, node)];
+    if (!ir::is_observer(node)) continue;
+    Nodes& nodes = of_observers[name_of_observer(model, node)];
+    ++(is_scaled(node) ? nodes.scaled : nodes.others);
   }
   for (const ir::Node* node : noise.roundings()) {
     const std::vector<double> shares = finite(noise.of(node)->of_outputs);
-    shares_.emplace(name_of(model, node), shares);
-    if (!ir::is_observer(node)) continue;
-    const std::string observer = name_of_observer(model, node);
-    if (nodes_of_observers.at(observer) == 1) shares_.emplace(observer, shares);
+    if (!ir::is_observer(node)) {
+      shares_.emplace(name_of(model, node), shares);
+      continue;
+    }
+    const Nodes& nodes = of_observers.at(name_of_observer(model, node));
+    if (nodes.others > 1 || nodes.scaled == 0) shares_.emplace(name_of(model, node), shares);
+    if (nodes.others > 1 && !is_scaled(node)) continue;
+    // What became several, each with other scales, is one before.
+    std::vector<double>& sums = shares_[name_of_observer(model, node)];
+    sums.resize(shares.size());
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += shares[k];
   }
 }
 

@@ -67,6 +67,7 @@ PredictedNoise::PredictedNoise(const Stage& calibrated, std::span<const Sample> 
       operators_(passes::planned_operators(settled_)),
       observers_(passes::planned_observers(settled_)),
       noise_(noise_of(calibrated, samples, Rounding::AsDecided)) {
+  context_.noise = known_noise(calibrated);
   if (noise_ == nullptr)
     throw Error(ErrorCode::BadModel, "no output holds floating-point numbers, which gradients come from",
                 "leave out --quick (SensitivityOptions::quick), which runs the models instead");

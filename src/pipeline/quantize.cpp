@@ -292,6 +292,10 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                             "(ConvertCustomConfig::set_allow_uncalibrated)",
                             stage.trains ? "train" : "calibrate"));
   }
+  check_decibel_price(options.decibel_price);
+  if (options.plan && options.decibel_price)
+    throw Error(ErrorCode::BadConfig, "a plan and a price of a decibel both say what is in int8",
+                "give one of them");
   if (options.plan && options.mapping)
     throw Error(ErrorCode::BadConfig, "a plan and a mapping of convert both say what stays float",
                 "give one of them");

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/known_engines.h"
+#include "base/libtorch_error.h"
 #include "config/names/observer_classes.h"
 #include "io/libraries.h"
 #include "ir/analysis.h"
@@ -91,6 +92,7 @@ void check_legality([[maybe_unused]] const FlowRow& row, [[maybe_unused]] const 
 }
 
 void check_options(const Stage& stage) {
+  check_decibel_price(stage.options.decibel_price);
   torchscript::check_reference_modules(stage.backend);
   if (!stage.equalization.empty() && stage.options.smooth_quant) {
     throw Error(ErrorCode::BadConfig, "smoothing and equalization both scale the channels of a layer's input",
@@ -240,10 +242,15 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
 
 std::shared_ptr<const noise::NoiseByName> known_noise(const Stage& stage) {
   if (!stage.options.decibel_price || stage.trains || stage.noise == nullptr) return nullptr;
-  std::call_once(stage.noise->once, [&] {
-    if (stage.noise->noise == nullptr && !stage.kept_samples.samples().empty())
-      stage.noise->noise = noise_of(stage, stage.kept_samples.samples(), Rounding::All);
-  });
+  const std::lock_guard lock(stage.noise->mutex);
+  if (stage.noise->noise != nullptr || stage.kept_samples.samples().empty()) return stage.noise->noise;
+  Stage all = stage;
+  all.kept_float.clear();
+  try {
+    stage.noise->noise = noise_of(all, stage.kept_samples.samples(), Rounding::All);
+  } catch (const std::exception& error) {  // with all rounded, the model may not run
+    rethrow_out_of_memory(error);
+  }
   return stage.noise->noise;
 }
 
@@ -275,6 +282,19 @@ std::shared_ptr<Stage> prepared_stage(Stage configured) {
   stage->module = module_of(*stage);
   stage->report = report_of(*stage);
   return stage;
+}
+
+std::optional<Plan> plan_at(const Stage& calibrated, double noise_price) {
+  Stage stage = calibrated;
+  stage.plan.reset();
+  stage.options.decibel_price = 0;  // a price decides
+  PassContext context = context_of(stage);
+  context.noise = known_noise(stage);
+  context.noise_price = noise_price;
+  if (context.noise == nullptr || stage.trains) return std::nullopt;
+  ir::Model model = stage.model.copy();
+  run(Step::Settle, model, context);
+  return drafted_plan(model, context);
 }
 
 std::shared_ptr<const Plan> decided_plan(const Stage& prepared) {
@@ -318,7 +338,7 @@ std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptio
   stage->observed = std::make_shared<ir::Model>(with_own_observers(prepared.model));
   stage->convert_mapping = options.mapping;
   stage->convert_custom = options.custom;
-  if (options.mapping || options.decibel_price || measured) stage->plan.reset();
+  if (options.mapping || options.decibel_price || measured == Rounding::All) stage->plan.reset();
   if (options.plan) stage->plan = std::make_shared<const Plan>(*options.plan);
   // Files hold mean errors in the place of samples, measured before a mapping of convert is known: with one,
   // those are taken here as well.
@@ -331,7 +351,7 @@ std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptio
   detail::run(Step::Settle, stage->model, context, &stage->report.passes);
   if (!stage->plan) {
     context.places_all_in_int8 = measured == Rounding::All;
-    if (!measured) context.noise = known_noise(*stage);
+    if (!context.places_all_in_int8) context.noise = known_noise(*stage);
     stage->plan = std::make_shared<const Plan>(drafted_plan(stage->model, context, &stage->report.passes));
   }
   context.plan = stage->plan;

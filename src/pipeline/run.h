@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "passes/flow.h"
+#include "pipeline/decided_plan.h"
 #include "pipeline/stage.h"
 
 namespace tsq::detail {
@@ -42,10 +43,6 @@ struct RoundedGraph {
   ir::Model rounded{};
 };
 [[nodiscard]] RoundedGraph rounded_graph(const Stage& calibrated, Rounding rounding);
-
-/// What the rules decide about a calibrated stage, with what is in it; null of one that has seen no data, and
-/// of one that trains. Of a stage that has a plan, that plan.
-std::shared_ptr<const Plan> decided_plan(const Stage& prepared);
 
 /// The plan of a converted stage, with those of standalone modules.
 Plan plan_of(const Stage& reference, const LoweringOptions& options = {});

@@ -23,7 +23,7 @@ namespace detail {
 
 /// What roundings add to a model's outputs, found once for all copies of a calibrated stage.
 struct NoiseOnce {
-  std::once_flag once{};
+  std::mutex mutex{};
   std::shared_ptr<const noise::NoiseByName> noise{};
 };
 

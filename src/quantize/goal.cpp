@@ -55,6 +55,7 @@ GoalOutcome search_for_goal(const GoalTask& task, const Prepared& prepared, cons
                     .lowering = task.lowering,
                     .confirm = [&](const QConfigMapping& mapping) { return task.confirm(mapping, goal); },
                     .settle = [&](const QConfigMapping& mapping) { return task.settle(mapping, goal); },
+                    .confirm_plan = [&](const Plan& plan) { return task.confirm_plan(plan, goal); },
                     .on_trial = events.on_trial,
                     .on_ranking = events.on_ranking});
     if (!outcome.search.reached) refuse_unreached(outcome);

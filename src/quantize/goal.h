@@ -21,6 +21,8 @@ struct GoalTask {
   LoweringOptions lowering{};
   /// The score of the model that a mapping makes in the way of the result.
   std::function<ScoreAnew(const QConfigMapping&, const AccuracyGoal&)> confirm{};
+  /// GoalOptions::confirm_plan.
+  std::function<ScoreAnew(const Plan&, const AccuracyGoal&)> confirm_plan{};
   /// GoalOptions::settle.
   std::function<ScoreAnew(const QConfigMapping&, const AccuracyGoal&)> settle{};
 };

@@ -151,10 +151,15 @@ std::span<const Sample> beside(const Work& work) {
   return work.samples.calibration;
 }
 
+bool measures_here(const Work& work) {
+  return work.options.lowers && detail::measures_times(work.options) &&
+         is_made_for_this_processor(work.backend);
+}
+
 /// Finishes the model that `mapping` makes; `first` is one that is calibrated already, for that mapping.
 /// It has taken `seconds` to calibrate. `last` becomes what `calibrated` says, for the mapping of the result.
 Finished finished_with(const Work& work, const QConfigMapping& mapping, std::optional<Prepared> first,
-                       double seconds = 0, LastPart* last = nullptr) {
+                       double seconds = 0, LastPart* last = nullptr, std::optional<Plan> plan = {}) {
   const QuantizeOptions& options = work.options;
   detail::FinishTask task{
       .model = work.model,
@@ -174,9 +179,10 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .decisions = options.decisions,
       .beside = beside(work),
       .lowers = options.lowers,
-      .times = options.lowers && detail::measures_times(options) && is_made_for_this_processor(work.backend),
+      .times = measures_here(work),
       .leaves_what_does_not_pay = options.lowers && options.recipe == Recipe::Best && !options.plan,
       .force = options.force};
+  if (plan) task.convert.plan = std::move(plan);
   return Steps(work.events).run("convert", [&](const Progress& progress) {
     task.convert.progress = progress;
     return detail::finish(task);
@@ -220,10 +226,10 @@ Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold,
 }
 
 /// Adds to `seen` what models of a mapping show on the samples of the folds that are left.
-Trial with_other_folds(const Work& work, const QConfigMapping& mapping, Trial seen) {
+Trial with_other_folds(const Work& work, const QConfigMapping& mapping, const ConvertOptions& convert,
+                       Trial seen) {
   for (const Fold& fold : work.samples.others) {
-    const Trial trial =
-        unseen_trial(work, calibrated(work, mapping, fold.calibration), fold, convert_options(work.options));
+    const Trial trial = unseen_trial(work, calibrated(work, mapping, fold.calibration), fold, convert);
     if (trial.fault) return trial;
     add_samples(trial, seen);
   }
@@ -244,19 +250,27 @@ struct Result {
 };
 
 /// The model of the mapping that the goal's search finds.
-Result finished_for_goal(const Work& work, const Prepared& prepared, const QuantizeGoal& goal) {
+Result finished_for_goal(const Work& work, Prepared prepared, const QuantizeGoal& goal, LastPart last) {
+  if (measures_here(work) && !work.samples.trial.empty())
+    detail::measure_float_times(prepared, work.samples.trial.front());
   const Work inner = silently(work);
   std::optional<Finished> done;
   std::optional<Trial> unseen;
-  LastPart last;
-  const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) -> ScoreAnew {
-    done = finished_with(inner, mapping, std::nullopt, /*seconds=*/0, &last);
+  const auto judged = [&](const ConvertOptions& convert, const AccuracyGoal& wanted) -> ScoreAnew {
     constexpr double kSame = std::numeric_limits<double>::infinity();
     if (done->is_float_model) return {wanted.of_float, /*all_float=*/true};
     if (work.samples.others.empty()) return wanted.score(done->module);
-    unseen = with_other_folds(inner, done->mapping, done->trial);
+    unseen = with_other_folds(inner, done->mapping, convert, done->trial);
     if (unseen->fault) return -kSame;
     return unseen->assured_db().value_or(unseen->sqnr_db.value_or(kSame));
+  };
+  const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) {
+    done = finished_with(inner, mapping, std::nullopt, /*seconds=*/0, &last);
+    return judged(convert_options(work.options), wanted);
+  };
+  const auto confirm_plan = [&](const Plan& plan, const AccuracyGoal& wanted) {
+    done = finished_with(inner, work.mapping, prepared, /*seconds=*/0, nullptr, plan);
+    return judged({.custom = work.options.convert_custom, .plan = plan}, wanted);
   };
   // A few samples, each with another model, have to be certain of 99 of 100 further ones; before all is
   // float, of 19 of 20, as more samples have to be.
@@ -276,6 +290,7 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
                         .custom = work.options.convert_custom,
                         .lowering = lowering_of(work.options),
                         .confirm = confirm,
+                        .confirm_plan = confirm_plan,
                         .settle = settle};
   if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
   GoalOutcome outcome = detail::search_for_goal(task, prepared, work.events);
@@ -284,7 +299,9 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
   if (!done->is_float_model) (unseen ? *unseen : done->trial).outside = last.left.share();
   // Entries of the search are nobody's mistake.
   done->report.unmatched_entries = prepared.report().unmatched_entries;
-  detail::tell_of_goal(outcome.search.kept, *done);
+  detail::tell_of_goal(outcome.search, *done);
+  if (outcome.search.decibel_price && !done->is_float_model)
+    done->mapping = keep_float(done->mapping, outcome.search.kept);
   return {.done = *std::move(done), .unseen = std::move(unseen), .goal = std::move(outcome)};
 }
 
@@ -294,14 +311,14 @@ Result finished(const Work& work, const QuantizeGoal& goal) {
   LastPart last;
   Prepared prepared = calibrated(work, work.mapping, work.samples.calibration, &last);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-  if (goal.given()) return finished_for_goal(work, prepared, goal);
+  if (goal.given()) return finished_for_goal(work, std::move(prepared), goal, std::move(last));
   Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count(), &last)};
   if (is_too_good(work, result.done, last)) {
     Fold fold = detail::without_last_part(work.samples.calibration);
     fold.trial = detail::tried_samples(work.model, fold.trial);
     result.unseen = Steps(work.events).run("unseen", [&](const Progress&) {
       ConvertOptions convert = convert_options(work.options);
-      if (!convert.mapping) convert.plan = result.done.reference.plan();
+      if (work.options.decibel_price && !convert.mapping) convert.plan = result.done.reference.plan();
       return unseen_trial(work, *last.earlier, fold, convert);
     });
     if (result.unseen->fault) return {.done = std::move(result.done)};  // of a model that is not the result

@@ -22,6 +22,7 @@
 #include "base/json_number.h"
 #include "torchscript/kept_state.h"
 #include "trial/layer_groups.h"
+#include "trial/price_search.h"
 #include "trial/referee.h"
 
 namespace tsq {
@@ -406,8 +407,11 @@ GoalSearch reach_goal(const Prepared& prepared, const BackendConfig& backend, co
   heard.confirm = detail::of_caller(options.confirm);
   heard.on_trial = detail::of_caller(options.on_trial);
   heard.on_ranking = detail::of_caller(options.on_ranking);
-  return detail::with_callers_exceptions(
-      [&] { return Search(prepared, backend, guarded, samples, heard).run(); });
+  heard.confirm_plan = detail::of_caller(options.confirm_plan);
+  return detail::with_callers_exceptions([&] {
+    std::optional<GoalSearch> by_price = detail::reach_goal_by_price(prepared, backend, guarded, heard);
+    return by_price ? *std::move(by_price) : Search(prepared, backend, guarded, samples, heard).run();
+  });
 }
 
 nlohmann::json GoalSearch::to_json() const {
@@ -421,12 +425,14 @@ nlohmann::json GoalSearch::to_json() const {
   }
   nlohmann::json layers = nlohmann::json::array();
   for (const QuantizedLayer& layer : kept) layers.push_back(layer.to_json());
-  return {{"reached", reached},
-          {"score", detail::finite_or_null(score)},
-          {"kept_float", std::move(layers)},
-          {"trials", std::move(tried)},
-          {"ranking_runs", runs},
-          {"qconfig_mapping", mapping.to_dict()}};
+  nlohmann::json json{{"reached", reached},
+                      {"score", detail::finite_or_null(score)},
+                      {"kept_float", std::move(layers)},
+                      {"trials", std::move(tried)},
+                      {"ranking_runs", runs},
+                      {"qconfig_mapping", mapping.to_dict()}};
+  if (decibel_price) json["decibel_price"] = *decibel_price;
+  return json;
 }
 
 }  // namespace tsq

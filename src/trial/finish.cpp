@@ -98,7 +98,9 @@ class Finish {
 
   Finished run() {
     prepared_ = task_.calibrated(mapping_);
-    measure_float_times();
+    Stage& stage = stage_of(*prepared_);
+    if (stage.options.decibel_price && task_.times && !task_.samples.empty())
+      measure_float_times(*prepared_, task_.samples.front());
     Attempt now = whole();
     budget_ = task_.calibration_seconds + conversion_seconds_;
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
@@ -109,21 +111,6 @@ class Finish {
   }
 
  private:
-  /// The plan knows what operators take here where that is not what the profile says.
-  void measure_float_times() {
-    Stage& stage = stage_of(*prepared_);
-    if (!task_.times || task_.samples.empty() || !stage.options.decibel_price || stage.trains) return;
-    constexpr std::size_t kRounds = 3;
-    Report report = stage.report;
-    measure_operators(*prepared_, task_.samples.front(), kRounds, report);
-    std::map<std::string, double> times;
-    for (const Decision& decision : report.decisions) {
-      if (decision.standalone.empty() && decision.seconds)
-        times.emplace(decision.node, *decision.seconds * 1e9);
-    }
-    stage.float_times = std::make_shared<const std::map<std::string, double>>(std::move(times));
-  }
-
   /// What makes the model slower or larger than float stays float, and what gains nothing. `latency` becomes
   /// that of the result.
   Attempt paying(Attempt now, std::optional<LatencyComparison>& latency) {
@@ -363,7 +350,8 @@ class Finish {
 
 }  // namespace
 
-void tell_of_goal(std::span<const QuantizedLayer> layers, Finished& finished) {
+void tell_of_goal(const GoalSearch& search, Finished& finished) {
+  const std::vector<QuantizedLayer>& layers = search.kept;
   std::unordered_set<std::string> nodes;
   for (const QuantizedLayer& layer : layers) nodes.insert(layer.nodes.begin(), layer.nodes.end());
   for (const LeftFloat& change : finished.left_float) {
@@ -373,9 +361,24 @@ void tell_of_goal(std::span<const QuantizedLayer> layers, Finished& finished) {
   }
   for (Decision& decision : finished.report.decisions) {
     if (decision.quantized || !nodes.contains(decision.node)) continue;
-    decision.reason = "the goal's search left it float: in int8 it costs accuracy";
+    if (!search.decibel_price)  // a plan has the prices
+      decision.reason = "the goal's search left it float: in int8 it costs accuracy";
     decision.remedy = "a lower goal";
   }
+}
+
+void measure_float_times(Prepared& prepared, const Sample& sample) {
+  Stage& stage = stage_of(prepared);
+  if (stage.float_times != nullptr || stage.trains) return;
+  constexpr std::size_t kRounds = 3;
+  Report report = stage.report;
+  measure_operators(prepared, sample, kRounds, report);
+  std::map<std::string, double> times;
+  for (const Decision& decision : report.decisions) {
+    if (decision.standalone.empty() && decision.seconds && *decision.seconds > 0)
+      times.emplace(decision.node, *decision.seconds * 1e9);
+  }
+  stage.float_times = std::make_shared<const std::map<std::string, double>>(std::move(times));
 }
 
 Finished finish(const FinishTask& task) { return Finish(task).run(); }

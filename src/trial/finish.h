@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/goal_search.h>
 #include <tsq/left_float.h>
 #include <tsq/quantize.h>
 #include <tsq/trial.h>
@@ -61,8 +62,12 @@ struct Finished {
 /// model that cannot run and cannot be mended.
 Finished finish(const FinishTask& task);
 
+/// Measures what operators take in float on a sample, by which plans correct what the profile says, unless
+/// the model knows it.
+void measure_float_times(Prepared& prepared, const Sample& sample);
+
 /// Says in the report that the search for a goal has left these layers float, but for those that `left_float`
 /// explains: the mapping's entries for them are nobody's.
-void tell_of_goal(std::span<const QuantizedLayer> layers, Finished& finished);
+void tell_of_goal(const GoalSearch& search, Finished& finished);
 
 }  // namespace tsq::detail

@@ -125,8 +125,8 @@ TEST_P(EachRecipe, ALayerThatInt8DestroysRanksFirst) {
   EXPECT_EQ(found.float_layers_for(25), 1U);
 }
 
-TEST_P(EachRecipe, TheSearchKeepsThatLayerFloatAndNoOther) {
-  const Setting setting = GetParam();
+TEST(Goal, TheSearchKeepsThatLayerFloatAndNoOther) {
+  const Setting setting{Recipe::Fx, "x86"};
   const BackendConfig backend = backend_config(setting.backend);
   const Prepared prepared = calibrated(model_with_a_terrible_layer(), mapping_for(setting), setting);
   const AccuracyGoal goal = sqnr_goal(prepared, samples(), 25);
@@ -585,7 +585,7 @@ TEST(Goal, AgreementNeedsDecisions) {
 
 TEST(Goal, AReferenceFileRemembersWhatStaysFloat) {
   const BackendConfig backend = backend_config("x86");
-  const Setting setting{Recipe::Best, "x86"};
+  const Setting setting{Recipe::Fx, "x86"};
   const Prepared prepared = calibrated(model_with_a_terrible_layer(), mapping_for(setting), setting);
   const AccuracyGoal goal = sqnr_goal(prepared, samples(), 25);
   const GoalSearch found = reach_goal(prepared, backend, goal, samples());
