@@ -195,6 +195,7 @@ TEST(Quantize, WhatACallersFunctionThrowsIsNoFaultOfTheModel) {
   trials.events.on_trial = [](const GoalTrial&) { throw Cancelled{"on_trial"}; };
   EXPECT_EQ(cancelled(trials), "on_trial");
   QuantizeOptions ranking = plain;
+  ranking.recipe = Recipe::Fx;  // recipe best ranks no layers
   ranking.events.on_ranking = [](std::size_t, std::size_t) { throw Cancelled{"on_ranking"}; };
   ranking.goal = {.min_sqnr = 60};
   EXPECT_EQ(cancelled(ranking), "on_ranking");
