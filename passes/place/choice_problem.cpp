@@ -178,11 +178,11 @@ void ChoiceProblem::add_operator(Node* node) {
   } else if (!is_choosable) {
     fixed_.nanoseconds += float_time;
   } else if (!join(node, float_time)) {
-    add_choosable(node, choices);
+    add_choosable(node, choices, in_float);
   }
 }
 
-void ChoiceProblem::add_choosable(Node* node, const std::vector<Choice>& choices) {
+void ChoiceProblem::add_choosable(Node* node, const std::vector<Choice>& choices, const Least& in_float) {
   const QConfig& qconfig = *ir::observed_qconfig(model_, node);
   const auto returns = [&](kernels::Form form) {
     return least_of(node, choices, [&, form](const Choice& choice) {
@@ -191,7 +191,6 @@ void ChoiceProblem::add_choosable(Node* node, const std::vector<Choice>& choices
   };
   const bool in_program =
       std::ranges::any_of(choices, [](const Choice& choice) { return choice.kernel == kProgramOperator; });
-  const Least in_float = in_float_of(node, choices);
   const Least bytes = returns(kernels::Form::Bytes);
   const Least float_output = in_program ? bytes : returns(kernels::Form::Float);
   if (!bytes.is_possible() && !float_output.is_possible()) return;
@@ -341,11 +340,15 @@ optimum::Problem ChoiceProblem::at(double price_of_noise) const {
   return problem;
 }
 
+const Cost& ChoiceProblem::cost_of(const Edge& edge, const std::vector<std::size_t>& labels) const {
+  return edge.costs[labels[edge.a] * costs_[edge.b].size() + labels[edge.b]];
+}
+
 Cost ChoiceProblem::cost_of(const std::vector<std::size_t>& labels) const {
   Cost sum = fixed_;
   for (std::size_t variable = 0; variable < costs_.size(); ++variable)
     sum += costs_[variable][labels[variable]];
-  for (const Edge& edge : edges_) sum += edge.costs[labels[edge.a] * costs_[edge.b].size() + labels[edge.b]];
+  for (const Edge& edge : edges_) sum += cost_of(edge, labels);
   return sum;
 }
 
@@ -354,10 +357,7 @@ Cost ChoiceProblem::cost_around(std::size_t op, std::size_t label, std::vector<s
   labels[op] = label;
   const auto of_edges = [&](std::size_t variable) {
     Cost sum = costs_[variable][labels[variable]];
-    for (const std::size_t i : edges_of_[variable]) {
-      const Edge& edge = edges_[i];
-      sum += edge.costs[labels[edge.a] * costs_[edge.b].size() + labels[edge.b]];
-    }
+    for (const std::size_t i : edges_of_[variable]) sum += cost_of(edges_[i], labels);
     return sum;
   };
   Cost sum = costs_[op][label];
@@ -366,8 +366,7 @@ Cost ChoiceProblem::cost_around(std::size_t op, std::size_t label, std::vector<s
     const std::size_t other = edges_[i].a == op ? edges_[i].b : edges_[i].a;
     if (other >= operators_.size() && !seen.insert(other).second) continue;
     if (other < operators_.size()) {
-      const Edge& edge = edges_[i];
-      sum += edge.costs[labels[edge.a] * costs_[edge.b].size() + labels[edge.b]];
+      sum += cost_of(edges_[i], labels);
       continue;
     }
     Cost best = Cost::impossible();

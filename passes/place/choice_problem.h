@@ -106,7 +106,7 @@ class ChoiceProblem {
 
   void correct_float_times();
   void add_operator(Node* node);
-  void add_choosable(Node* node, const std::vector<kernels::Choice>& choices);
+  void add_choosable(Node* node, const std::vector<kernels::Choice>& choices, const Least& in_float);
   void add_value(Node* observer);
   void add(ChoosableOperator op);
   bool join(Node* node, double in_float);
@@ -114,6 +114,7 @@ class ChoiceProblem {
   void add_edges_of_value(std::size_t value);
   void add_edge(Edge edge);
 
+  [[nodiscard]] const Cost& cost_of(const Edge& edge, const std::vector<std::size_t>& labels) const;
   template <typename IsMeant>
   [[nodiscard]] Least least_of(const Node* node, const std::vector<kernels::Choice>& choices,
                                const IsMeant& is_meant) const;

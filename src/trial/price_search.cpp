@@ -1,4 +1,4 @@
-// Which price of a decibel reaches a goal. Noise falls as the price rises, so that predictions say which
+// Which price of noise reaches a goal. Noise falls as the price rises, so that predictions say which
 // prices are worth a trial; each trial says how far off they are.
 
 #include "trial/price_search.h"
@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "ir/analysis.h"
 #include "operators/roundings.h"
@@ -108,23 +110,29 @@ class PriceSearch {
     return high;
   }
 
+  /// Whether a score reaches the goal.
+  bool tell(std::string what, std::size_t float_layers, double score) {
+    trials_.push_back({.what = std::move(what),
+                       .float_layers = float_layers,
+                       .score = score,
+                       .at_least = goal_.at_least,
+                       .reached = score >= goal_.at_least});
+    if (options_.on_trial) options_.on_trial(trials_.back());
+    return trials_.back().reached;
+  }
+
   /// Whether a model of a price reaches the goal. It is the one found then.
   bool reaches(const Priced& priced) {
     Reference reference =
         convert_to_reference(prepared_, backend_, {.custom = options_.custom, .plan = priced.plan});
     const Lowered lowered = lower(reference, backend_, options_.lowering);
     const double score = goal_.score(lowered);
-    const std::vector<QuantizedLayer> kept = left_float(lowered.report());
-    trials_.push_back(
-        {.what = fmt::format("{:.2g} % of the time for a decibel", 100 * priced.decibel_price()),
-         .float_layers = kept.size(),
-         .score = score,
-         .at_least = goal_.at_least,
-         .reached = score >= goal_.at_least});
-    if (options_.on_trial) options_.on_trial(trials_.back());
-    if (score < goal_.at_least) return false;
+    std::vector<QuantizedLayer> kept = left_float(lowered.report());
+    if (!tell(fmt::format("{:.2g} % of the time for a decibel", 100 * priced.decibel_price()), kept.size(),
+              score))
+      return false;
     reference_ = std::move(reference);
-    kept_ = kept;
+    kept_ = std::move(kept);
     score_ = score;
     return true;
   }
@@ -145,15 +153,9 @@ class PriceSearch {
   std::optional<GoalSearch> confirmed(Priced found, const Priced& highest) {
     while (options_.confirm_plan) {
       const ScoreAnew anew = options_.confirm_plan(found.plan);
-      trials_.push_back({.what = "made anew",
-                         .float_layers = anew.is_all_float ? layers_->size() : kept_.size(),
-                         .score = anew.score,
-                         .at_least = goal_.at_least,
-                         .reached = anew.score >= goal_.at_least});
-      if (options_.on_trial) options_.on_trial(trials_.back());
       if (anew.is_all_float) kept_ = *layers_;
       score_ = anew.score;
-      if (score_ >= goal_.at_least) break;
+      if (tell("made anew", kept_.size(), score_)) break;
       const bool is_known = goal_.error_budget && std::isfinite(score_);
       double missing = is_known ? std::max(kLeastStep, goal_.at_least - score_) : kFirstStep;
       do {
