@@ -251,7 +251,7 @@ struct Result {
 
 /// The model of the mapping that the goal's search finds.
 Result finished_for_goal(const Work& work, Prepared prepared, const QuantizeGoal& goal, LastPart last) {
-  if (measures_here(work) && !work.samples.trial.empty())
+  if (work.options.recipe == Recipe::Best && measures_here(work) && !work.samples.trial.empty())
     detail::measure_float_times(prepared, work.samples.trial.front());
   const Work inner = silently(work);
   std::optional<Finished> done;

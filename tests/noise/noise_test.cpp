@@ -52,9 +52,7 @@ Module network() {
       "  y = torch.relu(self.first.forward(x))\n"
       "  z = torch.silu(self.second.forward(y)) + y\n"
       "  return self.last.forward(torch.sigmoid(self.third.forward(z)).mean([2, 3]))\n");
-  for (at::Tensor weight : model.parameters()) {
-    if (weight.dim() > 1) weight.div_(std::sqrt(static_cast<double>(weight[0].numel())));
-  }
+  testing::scale_as_trained(model);
   return model;
 }
 

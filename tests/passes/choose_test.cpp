@@ -6,7 +6,6 @@
 #include <tsq/tsq.h>
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 
 #include "passes/place/choice_problem.h"
@@ -37,9 +36,7 @@ Module network() {
       "  z = torch.hardswish(self.second.forward(y)) + y\n"
       "  z = torch.relu(self.third.forward(torch.constant_pad_nd(z, [0, 1, 0, 1], 0.0)))\n"
       "  return self.last.forward(torch.flatten(torch.max_pool2d(z, [2, 2]).mean([2, 3], True), 1))\n");
-  for (at::Tensor weight : model.parameters()) {
-    if (weight.dim() > 1) weight.div_(std::sqrt(static_cast<double>(weight[0].numel())));
-  }
+  testing::scale_as_trained(model);
   return model;
 }
 

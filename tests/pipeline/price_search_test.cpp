@@ -6,7 +6,6 @@
 #include <tsq/tsq.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "support/small_models.h"
@@ -31,9 +30,7 @@ Module network() {
       "def forward(self, x):\n"
       "  y = torch.relu(self.bad.forward(torch.relu(self.first.forward(x))))\n"
       "  return self.last.forward(torch.relu(self.third.forward(y)))\n");
-  for (at::Tensor weight : model.parameters()) {
-    if (weight.dim() > 1) weight.div_(std::sqrt(static_cast<double>(weight[0].numel())));
-  }
+  testing::scale_as_trained(model);
   model.attr("first").toModule().attr("weight").toTensor().select(0, 0).zero_();
   model.attr("first").toModule().attr("bias").toTensor().select(0, 0).zero_();
   model.attr("bad").toModule().attr("weight").toTensor().select(1, 0).fill_(50);

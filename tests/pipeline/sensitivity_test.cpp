@@ -153,9 +153,7 @@ Module residual_network() {
       "  z = torch.relu(self.b.forward(torch.relu(self.a.forward(y)))) + y\n"
       "  w = torch.relu(self.d.forward(torch.relu(self.c.forward(z)))) + z\n"
       "  return self.last.forward(w.mean([2, 3]))\n");
-  for (at::Tensor weight : model.parameters()) {
-    if (weight.dim() > 1) weight.div_(std::sqrt(static_cast<double>(weight[0].numel())));
-  }
+  testing::scale_as_trained(model);
   return model;
 }
 

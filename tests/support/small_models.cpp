@@ -2,6 +2,8 @@
 
 #include <torch/script.h>
 
+#include <cmath>
+
 namespace tsq::testing {
 namespace {
 
@@ -128,6 +130,13 @@ Module conv_relu_with_skip() {
   module.register_module("relu", relu());
   module.define("def forward(self, x):\n  y = self.conv.forward(x)\n  return self.relu.forward(y) + y\n");
   return module;
+}
+
+void scale_as_trained(Module& model) {
+  const at::NoGradGuard no_gradients;
+  for (at::Tensor weight : model.parameters()) {
+    if (weight.dim() > 1) weight.div_(std::sqrt(static_cast<double>(weight[0].numel())));
+  }
 }
 
 }  // namespace tsq::testing

@@ -25,4 +25,8 @@ torch::jit::Module conv_bn_relu();
 /// x → conv → relu, and the conv's output is read a second time by an addition.
 torch::jit::Module conv_relu_with_skip();
 
+/// Divides weights by the root of what each of their sums adds up, so that values stay as large as they are
+/// in trained models.
+void scale_as_trained(torch::jit::Module& model);
+
 }  // namespace tsq::testing
