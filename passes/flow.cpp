@@ -81,19 +81,10 @@ bool runs_kernels(const Model& model, const PassContext& context) {
   return !runs_programs(model, context) && falls_back(model, context);
 }
 
-/// Whether one decision about all operators is made in place of rules about each.
 /// Kernels of others have times that nobody knows.
-bool has_prices(const Model& model, const PassContext& context) {
-  return runs_programs(model, context) || falls_back(model, context);
-}
 bool chooses(const Model& model, const PassContext& context) {
-  return context.options.decibel_price && !context.places_all_in_int8 && has_prices(model, context);
-}
-bool follows_rules(const Model& model, const PassContext& context) {
-  return !context.places_all_in_int8 && !(context.options.decibel_price && has_prices(model, context));
-}
-bool follows_rules_of_kernels(const Model& model, const PassContext& context) {
-  return follows_rules(model, context) && runs_kernels(model, context);
+  const bool has_prices = runs_programs(model, context) || falls_back(model, context);
+  return has_prices && !context.places_all_in_int8;
 }
 
 constexpr bool kOnEachMethod = true;
@@ -183,7 +174,6 @@ constexpr FlowRow kFlow[] = {
     {"apply_convert_mapping", Room::Place, Step::Plan, Takes::All, apply_convert_mapping, "operators to which convert's mapping gives no QConfig stay float"},
     {"keep_float", Room::Place, Step::Plan, Takes::All, keep_float, "operators that the caller names stay float"},
     {"leave_non_finite", Room::Place, Step::Plan, Takes::EachBest, leave_non_finite, "operators that hand on NaN to isnan or the like stay float"},
-    {"leave_float_activations", Room::Place, Step::Plan, Takes::Best, leave_float_activations, "prelu(observer(conv(x))) → prelu(conv(x))", false, follows_rules},
     {"explain_calibrated", Room::Place, Step::Plan, Takes::All, explain_calibrated, "what no data reached, and what is not finite, for the report"},
     {"drop_idle_observers", Room::Place, Step::Plan, Takes::All, drop_idle_observers, "observers between float operators → nothing"},
     {"place_by_table", Room::Place, Step::Plan, Takes::All, place_by_table, "operators whose row takes their QConfig → int8"},
@@ -191,16 +181,9 @@ constexpr FlowRow kFlow[] = {
     {"round_attention", Room::Place, Step::Plan, Takes::Best, round_attention, "attention(observer(q), k, v) → attention(q, k, v)", false, runs_programs},
     {"keep_exact_weights", Room::Place, Step::Plan, Takes::Best, keep_exact_weights, "layers that read float values stay float"},
     {"leave_faulty_layers", Room::Place, Step::Plan, Takes::Best, leave_faulty_layers, "layers whose int8 kernel is at fault stay float", false, runs_kernels},
-    {"gate_in_float", Room::Place, Step::Plan, Takes::Best, gate_in_float, "small gates stay float", false, follows_rules_of_kernels},
-    {"leave_float_outputs", Room::Place, Step::Plan, Takes::Best, leave_float_outputs, "gelu(observer(linear(x))) → gelu(linear(x))", false, follows_rules},
-    {"leave_small_layers", Room::Place, Step::Plan, Takes::Best, leave_small_layers, "small linear layers that return float values stay float", false, follows_rules},
     {"place_padding", Room::Place, Step::Plan, Takes::Best, place_padding, "which padding becomes a convolution's own"},
     {"choose", Room::Place, Step::Plan, Takes::Best, choose, "the least time with the price of noise → operators in int8, values that are rounded", false, chooses},
-    {"leave_slow_layers", Room::Place, Step::Plan, Takes::Best, leave_slow_layers, "layers that are slower in int8 stay float", false, follows_rules_of_kernels},
-    {"average_in_float", Room::Place, Step::Plan, Takes::Best, average_in_float, "averages of whole maps stay float", false, follows_rules_of_kernels},
-    {"multiply_in_float", Room::Place, Step::Plan, Takes::Best, multiply_in_float, "products of maps and gates stay float", false, follows_rules_of_kernels},
-    {"take_other_kernels", Room::Place, Step::Plan, Takes::Best, take_other_kernels, "layers whose kernel is slow → the engine's kernel that returns float", false, follows_rules_of_kernels},
-    {"activate_in_float", Room::Place, Step::Plan, Takes::Best, activate_in_float, "activations whose kernel is slow stay float", false, follows_rules_of_kernels},
+    {"average_in_float", Room::Place, Step::Plan, Takes::Best, average_in_float, "averages of whole maps stay float", false, runs_kernels},
     {"read_recurrent_inputs", Room::Place, Step::Plan, Takes::Best, read_recurrent_inputs, "the first of several recurrent layers stays float; programs read inputs unrounded"},
     {"leave_refused", Room::Place, Step::Plan, Takes::All, leave_refused, "operators that every int8 kernel refuses compute between roundings", false, may_refuse},
 

@@ -5,13 +5,18 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
+#include "backends/kernels/call_work.h"
+#include "backends/kernels/dynamic_kernels.h"
+#include "backends/kernels/first_row.h"
 #include "backends/kernels/kernel_arguments.h"
 #include "backends/kernels/machine_profile.h"
 #include "backends/kernels/node_work.h"
 #include "backends/programs/translations.h"
 #include "ir/analysis.h"
+#include "ir/value_numbers.h"
 #include "match/dtype_check.h"
 #include "operators/functional_weighted.h"
 #include "operators/traits.h"
@@ -38,11 +43,23 @@ std::string float_kernel(const Model& model, const Node* op) {
   if (!is_call && op->kind() != c10::prim::CallFunction) return op->kind().toQualString();
   if (const auto* const traits = operators::traits_of(model, op))
     return fmt::format("aten::{}", traits->name);
-  if (!is_call) return op->kind().toQualString();
-  const std::string_view type = ir::root_of(ir::call_of(model, op)).type.name;
+  const auto named = [](std::string_view function) {
+    return fmt::format("aten::{}", function.substr(function.rfind('.') + 1));
+  };
+  if (!is_call) {
+    const auto targets = ir::targets(model, op);
+    return targets.empty() ? std::string(op->kind().toQualString()) : named(targets.front().name);
+  }
+  const ir::ModuleCall& call = ir::call_of(model, op);
+  if (torchscript::is_recurrent(call.type)) {
+    const std::string_view kernel = torchscript::recurrent_kernel_of(call);
+    const RecurrentKernel* row =
+        first_row(recurrent_kernels(), [&](const RecurrentKernel& each) { return each.kernel == kernel; });
+    return std::string(row == nullptr ? call.type.name : row->op);
+  }
+  const std::string_view type = ir::root_of(call).type.name;
   const std::string_view function = operators::functional_of_module(type);
-  return function.empty() ? std::string(type)
-                          : fmt::format("aten::{}", function.substr(function.rfind('.') + 1));
+  return function.empty() ? std::string(type) : named(function);
 }
 
 /// What a kernel of a form reads, returns and is placed as.
@@ -90,10 +107,8 @@ class Listing {
   }
 
   void add_with(const Node* post) {
-    if (const auto offer = weighted_offer(target_, model_, op_, post)) {
+    if (const auto offer = weighted_offer(target_, model_, op_, post))
       add(LoweringForm::Static, std::string(offer.row->kernel), post, offer.refusal);
-      found_.back().is_slow = offer.is_slow;
-    }
     if (const auto offer = binary_offer(target_, model_, op_, post))
       add(LoweringForm::Static, std::string(offer.kernel), post, offer.refusal);
     if (const auto offer = dynamic_offer(target_, model_, op_, post))
@@ -108,7 +123,6 @@ class Listing {
     add(LoweringForm::Static,
         offer.row->how == Unary::Kernel ? kernel_of_call(offer.name, model_, op_) : offer.name, nullptr,
         offer.refusal);
-    found_.back().is_slow = offer.is_slow;
   }
 
   void add_float_outputs() {
@@ -142,6 +156,31 @@ class Listing {
   const Node* after_;
   std::vector<Choice> found_{};
 };
+
+/// Of a recurrent module; none where the file does not show the weights, and where calibration has not seen
+/// one size. What it returns is the states of its last layer, in each step.
+std::optional<KernelWork> work_of_recurrent(const Model& model, const Node* op) {
+  const ir::ModuleCall& call = ir::call_of(model, op);
+  const ir::ValueFacts* facts = ir::facts_of(model, ir::before_observers(op->input(0)));
+  if (facts == nullptr || facts->sizes.size() != 1) return std::nullopt;
+  const Sizes& input = facts->sizes.begin()->second.largest;
+  const std::vector<at::Tensor> weights = torchscript::recurrent_weights(call).weights;
+  if (weights.size() < 2 || input.empty()) return std::nullopt;
+  const auto hidden = static_cast<double>(weights[1].size(1));
+  const auto form = torchscript::recurrent_form(call);
+  double rows = 1;
+  for (std::size_t d = 0; d + 1 < input.size(); ++d) rows *= static_cast<double>(input[d]);
+  return recurrent_work({.input = input,
+                         .hidden = hidden,
+                         .layers = static_cast<double>(weights.size()) / 2,
+                         .values_out = rows * hidden * (form && form->both_ways ? 2 : 1)});
+}
+
+std::optional<KernelWork> work_of(const Model& model, const Node* op) {
+  const bool is_recurrent = ir::is_module_call(op) && !op->inputs().empty() &&
+                            torchscript::is_recurrent(ir::call_of(model, op).type);
+  return is_recurrent ? work_of_recurrent(model, op) : work_of_node(model, op);
+}
 
 /// Fills in the nanoseconds of an operator's choices.
 class Timing {
@@ -232,7 +271,9 @@ std::vector<Choice> Catalogue::other_choices(const Node* op) {
 
 std::vector<Choice> Catalogue::timed_choices(const Node* op) {
   std::vector<Choice> found = choices(op);
-  auto work = work_of_node(model_, op);
+  const auto is_of_program = [](const Choice& choice) { return choice.kernel == kProgramOperator; };
+  if (std::ranges::any_of(found, is_of_program)) std::erase_if(found, std::not_fn(is_of_program));
+  auto work = work_of(model_, op);
   if (!work) return found;
   const Timing timing(target_, model_, op, *std::move(work));
   for (Choice& choice : found) choice.nanoseconds = timing.time(choice);

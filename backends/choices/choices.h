@@ -26,8 +26,6 @@ struct Choice {
   /// Which rounding of its operands it needs; none: it takes any, or is not in int8.
   std::optional<LoweringForm> form{};
   const ir::Node* with{};  ///< the activation after the operator that the kernel does too; null: none
-  /// It takes several times as long as the float operator with a dequantize and a quantize around it.
-  bool is_slow{false};
   std::vector<runtime::Kind> operations{};  ///< of a fused program
   std::optional<double> nanoseconds{};      ///< none: nobody measured it, or nobody asked (timed_choices)
   std::optional<Refusal> refusal{};         ///< none: lowering makes it of an operator that reads these forms
@@ -53,7 +51,8 @@ class Catalogue {
   [[nodiscard]] std::vector<Choice> other_choices(const ir::Node* op);
   /// With nanoseconds by the target's profile: of the kernel alone, on one thread, at the largest sizes that
   /// calibration saw. Kernels that the profile does not know, and operators that calibration has not seen,
-  /// have none; nor have elementwise operators in programs.
+  /// have none; nor have elementwise operators in programs. What a program can compute it does compute: of
+  /// such an operator those of programs alone.
   [[nodiscard]] std::vector<Choice> timed_choices(const ir::Node* op);
 
  private:

@@ -8,7 +8,6 @@
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/first_row.h"
 #include "backends/kernels/kernel_arguments.h"
-#include "backends/kernels/kernel_limits.h"
 #include "backends/kernels/layer_kind.h"
 #include "backends/kernels/operands.h"
 #include "backends/kernels/packed.h"
@@ -170,8 +169,7 @@ Offer<WeightedKernel> weighted_offer(const Target& target, const Model& model, c
   if (!weight.get()->weight_qparams) return {};
   KernelUse use = use_of(target, model, op, row->kernel);
   use.weighted = weight.get();
-  return {row, refusal_of_layer(use, row->prepack),
-          ir::is_module_call(op) && is_slower_than_float(target, ir::call_of(model, op))};
+  return {row, refusal_of_layer(use, row->prepack)};
 }
 
 BinaryOffer binary_offer(const Target& target, const Model& model, const Node* op, const Node* post) {
@@ -199,9 +197,7 @@ UnaryOffer unary_offer(const Target& target, const Model& model, const Node* op)
   auto refusal = refusal_by_fault(use_of(target, model, op, kernel));
   if (!refusal && has_kernel && !kernel_arguments(row->kernel, model, op))
     refusal = refusal_of_arguments(row->kernel, model, op);
-  return {
-      {row, std::move(refusal), is_slower_than_float(target, row->kernel, operators::slope_count(model, op))},
-      std::move(kernel)};
+  return {{row, std::move(refusal)}, std::move(kernel)};
 }
 
 Offer<FloatOutputKernel> float_output_offer(const Target& target, const Model& model, const Node* layer) {

@@ -29,8 +29,6 @@ template <typename Row>
 struct Offer {
   const Row* row{};
   std::optional<Refusal> refusal{};
-  /// Its kernel takes several times as long as the float operator with a dequantize and a quantize around it.
-  bool is_slow{false};
 
   explicit operator bool() const { return row != nullptr; }
   [[nodiscard]] bool may_be_taken() const { return row != nullptr && !refusal; }

@@ -1,12 +1,10 @@
 #include "backends/choices/prices.h"
 
 #include <algorithm>
-#include <functional>
 #include <unordered_set>
 #include <vector>
 
-#include "backends/kernels/machine_profile.h"
-#include "backends/kernels/node_work.h"
+#include "backends/choices/rounding_times.h"
 #include "ir/analysis.h"
 #include "operators/roundings.h"
 #include "operators/traits.h"
@@ -67,27 +65,10 @@ Readers readers_of(const ir::Model& model, const Node* op) {
   return readers;
 }
 
-/// The kernels that round values and make floats of bytes.
-struct Roundings {
-  Kernel quantize{};
-  Kernel dequantize{};
-};
-Roundings roundings_of(const Target& target) {
-  if (target.runtime == LoweringTarget::Fused)
-    return {.quantize = {.name = "quantize", .engine = "fused"},
-            .dequantize = {.name = "dequantize", .engine = "fused"}};
-  return {.quantize = {.name = "aten::quantize_per_tensor"},
-          .dequantize = {.name = "aten::dequantize", .engine = target.engine}};
-}
-
 class Pricing {
  public:
   Pricing(const Target& target, const ir::Model& model, const Node* op)
-      : model_(model),
-        op_(op),
-        profile_(profile_of(target)),
-        roundings_(roundings_of(target)),
-        readers_(readers_of(model, op)) {}
+      : model_(model), op_(op), times_(target, model), readers_(readers_of(model, op)) {}
 
   /// The price of the cheapest of the choices that `is_meant` names; none where no time is known.
   template <typename IsMeant>
@@ -105,31 +86,23 @@ class Pricing {
 
  private:
   [[nodiscard]] double of_roundings(const Choice& choice) const {
-    double sum = 0;
+    double sum = times_.codes(choice, op_);
     for (const Value* operand : ir::operands(op_)) {
       if (!ir::holds_tensor(operand) || operand->node()->kind() == c10::prim::GetAttr) continue;
       const bool are_bytes = comes_as_bytes(model_, operand);
-      if (are_bytes && choice.reads != Form::Bytes) sum += nanoseconds_of(roundings_.dequantize, operand);
-      if (!are_bytes && choice.reads == Form::Bytes) sum += nanoseconds_of(roundings_.quantize, operand);
+      if (are_bytes && choice.reads != Form::Bytes) sum += times_.dequantize(operand);
+      if (!are_bytes && choice.reads == Form::Bytes) sum += times_.quantize(operand);
     }
     for (const Value* output : op_->outputs()) {
-      if (choice.returns == Form::Bytes && readers_.of_floats)
-        sum += nanoseconds_of(roundings_.dequantize, output);
-      if (choice.returns != Form::Bytes && readers_.of_bytes)
-        sum += nanoseconds_of(roundings_.quantize, output);
+      if (choice.returns == Form::Bytes && readers_.of_floats) sum += times_.dequantize(output);
+      if (choice.returns != Form::Bytes && readers_.of_bytes) sum += times_.quantize(output);
     }
     return sum;
   }
 
-  [[nodiscard]] double nanoseconds_of(const Kernel& rounding, const Value* value) const {
-    const auto work = work_of_rounding(model_, value);
-    return work ? nanoseconds(*profile_, rounding, *work).value_or(0) : 0;
-  }
-
   const ir::Model& model_;
   const Node* op_;
-  std::shared_ptr<const MachineProfile> profile_;
-  Roundings roundings_;
+  RoundingTimes times_;
   Readers readers_;
 };
 
@@ -139,10 +112,7 @@ std::optional<OperatorPrice> price_of(const Target& target, const ir::Model& mod
                                       Catalogue& catalogue) {
   // What moves values goes with what it moves.
   if (moved_by(model, op) != nullptr) return std::nullopt;
-  std::vector<Choice> choices = catalogue.timed_choices(op);
-  // What a program can compute it does compute.
-  const auto is_of_program = [](const Choice& choice) { return choice.kernel == kProgramOperator; };
-  if (std::ranges::any_of(choices, is_of_program)) std::erase_if(choices, std::not_fn(is_of_program));
+  const std::vector<Choice> choices = catalogue.timed_choices(op);
   const QConfig* qconfig = ir::observed_qconfig(model, op);
   if (qconfig == nullptr) return std::nullopt;
   const auto is_float = [](const Choice& choice) { return choice.placement == Placement::Float; };

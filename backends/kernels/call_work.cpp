@@ -216,18 +216,12 @@ KernelWork attention(CallValues arguments, CallValues results) {
 /// are known where they are tensors; of packed ones, from the states.
 KernelWork recurrent(CallValues arguments, CallValues results) {
   const Sizes input = tensor_sizes(arguments, 0);
-  KernelWork work = values_work(sizes_of(arguments.first(1)), sizes_of(results.first(1)));
-  const double features = std::max(1.0, last_size(input));
   const std::vector<Sizes> states = sizes_of(arguments.subspan(1, 1));
-  const double hidden = states.empty() ? features : last_size(states.front());
-  const double layers = states.empty() || states.front().empty() ? 1 : static_cast<double>(states.front()[0]);
-  work.rows = count(input) / features;
-  work.inputs = features + hidden;
-  work.outputs = hidden;
-  work.groups = layers;
-  work.steps = input.size() == 3 ? static_cast<double>(std::max(input[0], input[1])) : 1;
-  work.weights = work.inputs * work.outputs * layers;
-  return work;
+  return recurrent_work(
+      {.input = input,
+       .hidden = states.empty() ? std::max(1.0, last_size(input)) : last_size(states.front()),
+       .layers = states.empty() || states.front().empty() ? 1 : static_cast<double>(states.front()[0]),
+       .values_out = values_work({}, sizes_of(results.first(1))).values_out});
 }
 
 /// aten::embedding(weight, indices): reads rows of the table alone.
@@ -330,6 +324,20 @@ KernelWork linear_work(double rows, double inputs, double outputs) {
           .rows = rows,
           .inputs = inputs,
           .outputs = outputs};
+}
+
+KernelWork recurrent_work(const RecurrentSizes& sizes) {
+  const std::vector<Sizes> inputs{sizes.input};
+  KernelWork work = values_work(inputs, {});
+  const double features = std::max(1.0, last_size(sizes.input));
+  work.values_out = sizes.values_out;
+  work.rows = count(sizes.input) / features;
+  work.inputs = features + sizes.hidden;
+  work.outputs = sizes.hidden;
+  work.groups = sizes.layers;
+  work.steps = sizes.input.size() == 3 ? static_cast<double>(std::max(sizes.input[0], sizes.input[1])) : 1;
+  work.weights = work.inputs * work.outputs * sizes.layers;
+  return work;
 }
 
 KernelWork values_work(std::span<const Sizes> inputs, std::span<const Sizes> outputs) {

@@ -28,6 +28,14 @@ struct ConvolutionSizes {
 [[nodiscard]] KernelWork convolution_work(const ConvolutionSizes& sizes);
 /// Rows of `inputs` numbers times a weight.
 [[nodiscard]] KernelWork linear_work(double rows, double inputs, double outputs);
+/// What a recurrent layer is made of.
+struct RecurrentSizes {
+  Sizes input{};  ///< [steps, batch, features], or with the batch first; without a batch; of a cell one step
+  double hidden{};
+  double layers{1};  ///< of both directions
+  double values_out{};
+};
+[[nodiscard]] KernelWork recurrent_work(const RecurrentSizes& sizes);
 /// Of an operator over values that has no weight.
 [[nodiscard]] KernelWork values_work(std::span<const Sizes> inputs, std::span<const Sizes> outputs);
 

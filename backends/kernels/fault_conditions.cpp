@@ -188,22 +188,4 @@ WeightedShape weighted_shape(const ir::Weighted& weighted) {
           .channels = weight.size(0)};
 }
 
-bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer) {
-  const ir::Weighted* weighted = ir::weighted_of(layer);
-  const Symbol& type = ir::root_of(layer).type;
-  if (weighted == nullptr || weighted->stride.empty() || operators::is_transposed(type)) return false;
-  const std::vector<int64_t> padding =
-      weighted->fold ? weighted->fold->padding : operators::kernel_padding(*weighted);
-  const at::IntArrayRef kernel =
-      weighted->fold ? at::IntArrayRef(weighted->fold->kernel) : weighted->weight.sizes().slice(2);
-  return is_slower_than_float(target, {.dims = weighted->weight.dim() - 2,
-                                       .groups = weighted->groups,
-                                       .channels_in = weighted->weight.size(1),
-                                       .channels_out = weighted->weight.size(0) / weighted->groups,
-                                       .kernel = kernel,
-                                       .stride = weighted->stride,
-                                       .padding = padding,
-                                       .dilation = weighted->dilation});
-}
-
 }  // namespace tsq::kernels

@@ -27,8 +27,4 @@ const kernels::KernelFault* fault_of(const KernelUse& use, kernels::Precaution p
 /// A layer as the tables of kernels' limits know it.
 kernels::WeightedShape weighted_shape(const ir::Weighted& weighted);
 
-/// Whether the engine's kernel for a layer takes many times as long as the float one; with its fold, where it
-/// has one.
-bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer);
-
 }  // namespace tsq::kernels

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "backends/kernels/costs.h"
-#include "backends/kernels/float_output.h"
+#include "backends/kernels/float_output_kernels.h"
+#include "backends/kernels/layer_kind.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/functional_weighted.h"
@@ -30,6 +31,13 @@ bool is_plain(const ir::Weighted& weighted) {
          weighted.padding == std::vector<int64_t>{0} && weighted.padding_name != "same";
 }
 
+/// Whether the engine has a kernel for it that returns float.
+bool may_return_float(const Target& target, const ir::Model& model, const ir::Node* layer) {
+  if (ir::is_module_call(layer) && layer->inputs().size() != 1) return false;
+  const auto kind = layer_kind(model, layer);
+  return kind && float_output_kernel(target.engine, kind->op, kind->post_op) != nullptr;
+}
+
 /// A function's filters may be what the model changes while it runs.
 bool reads_one_of(const ir::Node* node, const std::unordered_set<std::string>& attributes) {
   return std::ranges::any_of(node->inputs(), [&](const ir::Value* value) {
@@ -47,7 +55,7 @@ bool has_few_copies(const Target& target, const ir::Weighted& filters) {
 bool slides_over_one_channel(const Target& target, const ir::Model& model, const ir::Node* node) {
   const auto found = convolution(model, node);
   return found && has_one_channel(*found) &&
-         (has_few_copies(target, *found) || float_output_kernel_of(target, model, node) == nullptr);
+         (has_few_copies(target, *found) || !may_return_float(target, model, node));
 }
 
 ir::Value* squared_value(const ir::Node* node) {

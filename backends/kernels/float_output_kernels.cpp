@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/kernels/costs.h"
 #include "backends/kernels/first_row.h"
-#include "backends/kernels/kernel_limits.h"
 
 namespace tsq::kernels {
 namespace {
@@ -41,28 +39,17 @@ constexpr std::array kFloatOutputKernels{
     FloatOutputKernel{"onednn", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Form::Bytes},
 };
 
-/// An activation after a layer with float output.
-struct FloatActivation {
+/// What kPointwise2d does besides, and what it calls that.
+struct PointwiseActivation {
   std::string_view name;
-  double EngineCosts::*saved;
-  /// What kPointwise2d calls it, and the saving counts there alone; empty: no kernel does it with the layer.
-  std::string_view post_op{};
+  std::string_view post_op;
 };
-constexpr std::array kFloatActivations{
-    FloatActivation{"torch.nn.PReLU", &EngineCosts::saved_by_prelu},
-    FloatActivation{"torch.nn.functional.prelu", &EngineCosts::saved_by_prelu},
-    FloatActivation{"torch.prelu", &EngineCosts::saved_by_prelu},
-    FloatActivation{"torch.nn.Hardswish", &EngineCosts::saved_by_hardswish, "hardswish"},
-    FloatActivation{"torch.nn.functional.hardswish", &EngineCosts::saved_by_hardswish, "hardswish"},
-    FloatActivation{"torch.nn.SiLU", &EngineCosts::saved_by_silu, "swish"},
-    FloatActivation{"torch.nn.functional.silu", &EngineCosts::saved_by_silu, "swish"},
+constexpr std::array kPointwiseActivations{
+    PointwiseActivation{"torch.nn.Hardswish", "hardswish"},
+    PointwiseActivation{"torch.nn.functional.hardswish", "hardswish"},
+    PointwiseActivation{"torch.nn.SiLU", "swish"},
+    PointwiseActivation{"torch.nn.functional.silu", "swish"},
 };
-
-/// `saved`: nanoseconds for each value of the output.
-bool pays(const EngineCosts& costs, double saved, const LayerWork& work) {
-  const double rest = saved - costs.to_get_bytes * work.inputs_per_output;
-  return work.outputs ? rest * *work.outputs >= costs.of_a_call : rest >= 0;
-}
 
 }  // namespace
 
@@ -74,21 +61,8 @@ const FloatOutputKernel* float_output_kernel(std::string_view engine, std::strin
 
 std::string_view pointwise_post_op(std::string_view activation, std::string_view kernel) {
   if (kernel != kPointwise2d) return {};
-  const auto* const found = std::ranges::find(kFloatActivations, activation, &FloatActivation::name);
-  return found == kFloatActivations.end() ? std::string_view() : found->post_op;
-}
-
-bool pays_to_return_float(const Target& target, const FloatOutputKernel& kernel, std::string_view activation,
-                          const LayerWork& work) {
-  const EngineCosts& costs = costs_of(target);
-  if (activation.empty()) return kernel.reads == Form::Bytes && pays(costs, costs.to_dequantize, work);
-  const auto* const found = std::ranges::find(kFloatActivations, activation, &FloatActivation::name);
-  if (found == kFloatActivations.end() || kernel.reads == Form::FloatRange) return false;
-  if (kernel.reads == Form::Float) return true;
-  // The engine's other kernel takes many times as long.
-  if (kernel.op == kConv1d && work.groups >= costs.slow_groups) return true;
-  if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
-  return pays(costs, costs.*(found->saved), work);
+  const auto* const found = std::ranges::find(kPointwiseActivations, activation, &PointwiseActivation::name);
+  return found == kPointwiseActivations.end() ? std::string_view() : found->post_op;
 }
 
 std::span<const FloatOutputKernel> float_output_kernels() { return kFloatOutputKernels; }

@@ -28,6 +28,12 @@ std::vector<Sizes> seen_sizes(const ir::Model& model, c10::ArrayRef<const ir::Va
 
 double last_of(const Sizes& sizes) { return sizes.empty() ? 1 : static_cast<double>(sizes.back()); }
 
+/// Of a sample without a batch, which kernels see as a batch of one.
+Sizes in_batch(Sizes sizes, std::size_t dims) {
+  if (sizes.size() + 1 == dims) sizes.insert(sizes.begin(), 1);
+  return sizes;
+}
+
 KernelWork layer_work(const ir::Weighted& layer, bool is_transposed, const Sizes& input,
                       const Sizes& output) {
   const Sizes weight = layer.weight.sizes().vec();
@@ -36,8 +42,8 @@ KernelWork layer_work(const ir::Weighted& layer, bool is_transposed, const Sizes
     for (std::size_t d = 0; d + 1 < input.size(); ++d) rows *= static_cast<double>(input[d]);
     return linear_work(rows, last_of(input), last_of(output));
   }
-  return convolution_work({.input = input,
-                           .output = output,
+  return convolution_work({.input = in_batch(input, weight.size()),
+                           .output = in_batch(output, weight.size()),
                            .weight = weight,
                            .stride = layer.stride,
                            .padding = layer.padding,

@@ -20,19 +20,12 @@ struct Place {
   Effort effort;
 };
 
-/// What the table means by a number that stands for "all" or "none".
-enum class Unbounded {
-  No,
-  Never,  ///< kNever: no number is large enough
-  Any,    ///< kAny: every number is small enough
-};
-
 struct Cell {
   std::string_view name;
   std::string_view unit;
   std::variant<double kernels::EngineCosts::*, int64_t kernels::EngineCosts::*, bool kernels::EngineCosts::*>
       member;
-  Unbounded unbounded;
+  bool may_be_unbounded;  ///< kNever: no number is large enough
   std::string_view measured_as;
   /// Empty where nothing is measured: `measured_as` says why. Returns infinity for unbounded cells, nothing
   /// where this engine or this processor cannot show it.

@@ -20,22 +20,6 @@ Number needs_vnni(const Place& place);
 Number least_addend_scale(const Place& place);
 Number addend_scale_limit(const Place& place);
 
-Number slow_groups(const Place& place);
-Number channels_of_slow_groups(const Place& place);
-Number largest_fast_depthwise_kernel(const Place& place);
-Number largest_kernel_that_pads(const Place& place);
-Number products_to_grow(const Place& place);
-Number channels_to_grow(const Place& place);
-
-Number largest_weight_at_points(const Place& place);
 Number copies_of_signal(const Place& place);
-
-Number saved_by_prelu(const Place& place);
-Number saved_by_hardswish(const Place& place);
-Number saved_by_silu(const Place& place);
-Number to_get_bytes(const Place& place);
-Number to_dequantize(const Place& place);
-Number of_a_call(const Place& place);
-Number slopes_of_vectors(const Place& place);
 
 }  // namespace tsq::benchmarks::measured

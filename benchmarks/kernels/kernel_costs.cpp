@@ -1,7 +1,7 @@
 // Measures what each cell of the table of costs stands for (backends/kernels/costs.h) on this machine, and
 // compares it with the table that is compiled in.
 //   tsq_kernel_costs
-//   tsq_kernel_costs --engine x86 --cell to_dequantize --json costs.json
+//   tsq_kernel_costs --engine x86 --cell copies_of_signal --json costs.json
 //   tsq_kernel_costs --check                                   fails where a cell is off
 //   tsq_kernel_costs --stored measured_costs.json --check      the same of measurements that are stored
 // One thread; freed memory stays in the process.

@@ -100,17 +100,6 @@ at::Tensor sums_of_equal_codes(const Convolution& convolution, int64_t input_cod
   return result.dequantize();
 }
 
-Call padded_int8_convolution(const Convolution& convolution, int64_t before, int64_t after) {
-  const at::Tensor x = random_codes(input_sizes(convolution));
-  const at::IValue weight = packed(convolution, quantize_weight(at::randn(weight_sizes(convolution))));
-  std::vector<int64_t> sides;
-  for (int64_t dim = 0; dim < convolution.dims; ++dim) sides.insert(sides.end(), {before, after});
-  return [x, weight, sides, kernel = int8_kernel(convolution)] {
-    const at::Tensor padded = quantize(at::constant_pad_nd(x.dequantize(), sides, 0));
-    kernel({padded, weight, kScale, kZeroPoint});
-  };
-}
-
 Call pointwise_convolution(const Convolution& convolution, const std::string& post_op, bool returns_bytes) {
   const at::Tensor x = random_codes(input_sizes(convolution)).int_repr();
   const at::Tensor scales = at::full({convolution.channels_out}, kScale, at::kFloat);

@@ -47,8 +47,6 @@ Call int8_convolution(const Convolution& convolution);
 /// What the same layer returns for an input and a weight of one code each, in floats: exact where the kernel
 /// adds exactly.
 at::Tensor sums_of_equal_codes(const Convolution& convolution, int64_t input_code, int64_t weight_code);
-/// Zero padding by an operator, on floats, and then the kernel: what place_padding replaces.
-Call padded_int8_convolution(const Convolution& convolution, int64_t before, int64_t after);
 
 /// onednn::qconv2d_pointwise (qconv1d_pointwise for signals), which reads bytes and returns floats, or bytes
 /// with `post_op`. `x`: its input as bytes.

@@ -42,12 +42,7 @@ enum class Reason {
   LeftOut,            ///< by the caller: a trial, a search for a goal, or a plan with words of its own
   NonFinite,          ///< it hands on NaN or infinity, which somebody looks for
   ReadsFloat,         ///< nothing rounds what it reads
-  SmallGate,          ///< part of a gate that is faster in float
   Costs,              ///< its time in int8 with the price of its noise is more than its time in float
-  SmallLayer,         ///< a small part of the network's work: rounding would save little
-  SlowKernel,         ///< slower than the float operator
-  SlowActivation,     ///< the same, after a convolution
-  Broadcasts,         ///< int8 kernels are slow where they broadcast
   KeptReference,      ///< the caller of lower
   NoKernel,           ///< no engine has one, or it does not take these arguments
   KernelFault,        ///< it returns wrong results here
@@ -55,7 +50,7 @@ enum class Reason {
   Memory,             ///< Written
 };
 
-/// "small_layer": the name of the enumerator; empty for None.
+/// "reads_float": the name of the enumerator; empty for None.
 std::string_view to_string(Reason reason);
 /// None for other text.
 std::optional<Reason> reason_named(std::string_view name);

@@ -40,8 +40,9 @@ std::optional<double> migration_strength(const RecipeOptions& options);
 /// The margin of cross-layer equalization in a recipe. Throws Error(BadConfig) for a number below 1.
 std::optional<double> cross_layer_margin(const RecipeOptions& options);
 
-/// Throws Error(BadConfig) for a price of a decibel that is no number of at least 0.
-void check_decibel_price(const std::optional<double>& price);
+/// The price of a decibel in a recipe, with its default. Throws Error(BadConfig) for what is no number of at
+/// least 0.
+double decibel_price(const RecipeOptions& options);
 
 /// The mapping for recipe `best` in static mode: the backend's default one with 8-bit activations and, where
 /// the kernels have them, per-channel weights; recurrent layers and embeddings as in dynamic mode. Throws

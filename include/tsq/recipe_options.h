@@ -62,8 +62,8 @@ struct RecipeOptions {
   WeightRounding weight_rounding{WeightRounding::Learned};
   Effort effort{Effort::Normal};  ///< of recipe `best`
   /// Of recipe `best`: a decibel of noise in the outputs is worth this share of the network's time, at least
-  /// 0. What computes in int8, and which values are rounded, is then one decision
-  /// (docs/recipes/placement.md). None: rules decide about each operator.
+  /// 0. By it one decision says what computes in int8, and which values are rounded
+  /// (docs/recipes/placement.md). None: 0.005.
   std::optional<double> decibel_price{};
   /// Of a traced model: whether the Python files that its debug information names are read where they are
   /// here, to tell `torch.add(x, y)`, `x.add(y)` and `x + y` apart, which are three things to FX and one

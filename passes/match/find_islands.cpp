@@ -6,8 +6,7 @@
 // survive it.
 //
 // Where they lie the graph alone tells, whatever ranges, sizes and dtypes are. Calibration sees their ranges
-// without observers; leave_float_islands, or a plan, decides about them then. Where an operator may yet turn
-// out float after calibration (leave_float_activations), it is no quantized neighbour.
+// without observers; leave_float_islands, or a plan, decides about them then.
 
 #include <algorithm>
 #include <optional>
@@ -16,7 +15,6 @@
 #include <vector>
 
 #include "backends/kernels/filter_bank.h"
-#include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
 #include "operators/traits.h"
@@ -60,29 +58,20 @@ void follow(const Values& values, std::unordered_set<const Value*>& found, const
 struct Kind {
   bool has_weight{false};
   bool is_filter_bank{false};
-  bool may_stay_float{false};  ///< after calibration
 };
 
 class Islands {
  public:
   Islands(Model& model, const PassContext& context)
       : model_(model), context_(context), values_(values_in_order(*model.graph)) {
-    for (const Node* node : ir::nodes_in_order(*model.graph)) {
-      const Node* layer = quantized_layer(node);
-      if (layer != nullptr && kernels::may_be_done_by_kernel(context.target, model, layer, node))
-        done_by_layers_.insert(node);
-    }
     for (const Match& match : model.matches) {
       const bool weighs = has_weight(model, match);
-      kinds_.push_back({.has_weight = weighs,
-                        .is_filter_bank = weighs && is_filter_bank(match),
-                        .may_stay_float = !weighs && may_stay_float(match)});
+      kinds_.push_back({.has_weight = weighs, .is_filter_bank = weighs && is_filter_bank(match)});
     }
   }
 
   bool run() {
-    for (std::size_t i = 0; i < kinds_.size(); ++i)
-      quantized_.push_back(is_static(model_, match(i)) && !kinds_[i].may_stay_float);
+    for (std::size_t i = 0; i < kinds_.size(); ++i) quantized_.push_back(is_static(model_, match(i)));
     do {
       follow_layers();
       follow_kernels();
@@ -112,24 +101,6 @@ class Islands {
     return found && quantized_[*found] ? found : std::nullopt;
   }
 
-  /// An activation in float takes no longer than on bytes where the layer in front of it is large and gives
-  /// float. After calibration its size decides.
-  [[nodiscard]] bool may_stay_float(const Match& match) const {
-    const Node* layer = match.root == match.last ? quantized_layer(match.root) : nullptr;
-    return layer != nullptr && kernels::may_stay_float_after(context_.target, model_, layer, match.root);
-  }
-
-  /// The quantized layer that returns what an operator reads; null where there is none.
-  [[nodiscard]] const Node* quantized_layer(const Node* reader) const {
-    const auto operands = ir::operands(reader);
-    if (operands.empty()) return nullptr;
-    const Node* layer = operands.front()->node();
-    const auto found = match_of(layer);
-    if (!found) return nullptr;
-    const MaybeQConfig& qconfig = qconfig_of(model_, layer);
-    return qconfig && match::is_static(*qconfig) && takes_static(*match(*found).row) ? layer : nullptr;
-  }
-
   /// An STFT and its like: the bands of a signal differ so much in size that the small ones would drown in
   /// the rounding of their common range. What is squared differs twice as much, in decibels.
   [[nodiscard]] bool is_filter_bank(const Match& match) const {
@@ -142,8 +113,8 @@ class Islands {
     const Match& found = match(index);
     const Kind& kind = kinds_[index];
     const MaybeQConfig& qconfig = qconfig_of(model_, found.last);
-    return (!kind.has_weight || kind.is_filter_bank) && !kind.may_stay_float && qconfig &&
-           match::is_static(*qconfig) && takes_static(*found.row);
+    return (!kind.has_weight || kind.is_filter_bank) && qconfig && match::is_static(*qconfig) &&
+           takes_static(*found.row);
   }
 
   /// Finds the values that come from a layer through nothing but quantized operators. Those of a loop that
@@ -159,7 +130,6 @@ class Islands {
                                  [&](const Value* source) { return given_.contains(source); }) ||
              is_quantized_input(node);
     }
-    if (done_by_layers_.contains(node)) return true;
     const auto found = quantized_match_of(node);
     return found && (kinds_[*found].has_weight || reads_given(match(*found)));
   }
@@ -187,7 +157,6 @@ class Islands {
       const std::vector<const Value*> next = flows_to(use);
       if (!next.empty())
         return std::ranges::any_of(next, [&](const Value* each) { return read_.contains(each); });
-      if (done_by_layers_.contains(user)) return true;
       const auto found = quantized_match_of(user);
       return found && (kinds_[*found].has_weight || gives_read(match(*found)));
     });
@@ -243,11 +212,10 @@ class Islands {
   Model& model_;
   const PassContext& context_;
   std::vector<const Value*> values_;
-  std::unordered_set<const Node*> done_by_layers_{};  ///< in the kernel of a layer in front
-  std::vector<Kind> kinds_{};                         ///< by match
-  std::vector<bool> quantized_{};                     ///< by match
-  std::unordered_set<const Value*> given_{};          ///< what follow_layers has found
-  std::unordered_set<const Value*> read_{};           ///< what follow_kernels has found
+  std::vector<Kind> kinds_{};                 ///< by match
+  std::vector<bool> quantized_{};             ///< by match
+  std::unordered_set<const Value*> given_{};  ///< what follow_layers has found
+  std::unordered_set<const Value*> read_{};   ///< what follow_kernels has found
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "backends/kernels/float_output.h"
+#include "backends/choices/offers.h"
 #include "ir/analysis.h"
 #include "match/channel_scaling.h"
 #include "operators/layer_work.h"
@@ -57,12 +57,20 @@ Value* before_clamps(const Model& model, Value* value) {
   return value;
 }
 
+/// Whether its kernel multiplies bytes and returns float.
+bool returns_float(const Model& model, const Node* node) {
+  return ir::placement_of(model, node) == ir::Placement::Int8FloatOut;
+}
+
 /// An activation that the kernel of the layer in front does, rounding as well: a multiplication in between
 /// would cost both.
 bool is_bytes_already(const ChannelFactors& factors, const Node* activation) {
   const auto operands = ir::operands(activation);
-  return !operands.empty() && kernels::is_done_by_kernel(factors.context.target, factors.model,
-                                                         operands.front()->node(), activation);
+  if (operands.empty() || !returns_float(factors.model, operands.front()->node())) return false;
+  const auto offer =
+      kernels::float_output_offer(factors.context.target, factors.model, operands.front()->node());
+  return offer.may_be_taken() &&
+         !kernels::pointwise_activation(*offer.row, factors.model, activation).empty();
 }
 
 Value* product(const ChannelFactors& factors, Node* before, Value* x, const at::Tensor& by,
@@ -98,9 +106,8 @@ bool multiply_after(const ChannelFactors& factors, Node* node, const ir::Weighte
   if (!layer.seen.output.mean.defined() || layer.seen.output.mean.numel() != layer.weight.size(0))
     return false;
   Node* observer = match::observer_after(factors.model, node);
-  const bool is_rounded_for_float =
-      observer != nullptr && match::is_read_in_float(factors.model, observer) &&
-      !kernels::stays_float_after(factors.context.target, factors.model, node, /*activation=*/nullptr);
+  const bool is_rounded_for_float = observer != nullptr && match::is_read_in_float(factors.model, observer) &&
+                                    !returns_float(factors.model, node);
   const auto range = is_rounded_for_float ? observed_range(factors.model, observer) : std::nullopt;
   if (!range) return false;
   const at::Tensor found = room(layer.seen.output, *range, factors.margin).clamp_max(kLargestFactor);

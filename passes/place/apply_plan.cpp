@@ -57,9 +57,10 @@ class Applied {
     check_origin(plan_, empty_plan(context_));
     place_operators();
     const std::vector<const Node*> layers = layers_of_bytes();
+    const std::vector<Node*> left = left_operators();
     round_values();
     for (const UnobservedOperator& each : unobserved_) round_unobserved(model_, each);
-    keep_float_between_roundings();
+    keep_float_between_roundings(left);
     check_inputs(layers);
     ir::eliminate_dead_code(*model_.graph);
     return true;
@@ -204,18 +205,25 @@ class Applied {
     }
   }
 
-  /// Lowering would take an operator for bytes whose values stay rounded: between roundings it is
-  /// `reference`.
-  void keep_float_between_roundings() {
+  /// Observed operators that the plan leaves float. Rounding may put lists in the place of others.
+  [[nodiscard]] std::vector<Node*> left_operators() const {
+    std::vector<Node*> left;
     for (std::size_t i = 0; i < operators_.size(); ++i) {
       Node* node = operators_[i];
       const PlannedOperator& planned = plan_.operators[i];
       const bool is_left = planned.placement == Placement::Float && planned.reason != Reason::Table &&
                            planned.reason != Reason::Mapping;
       const bool has_float_weight = ir::is_module_call(node) && ir::weighted_of(ir::call_of(model_, node));
-      if (is_left && !has_float_weight && ir::observed_qconfig(model_, node) != nullptr &&
-          stands_between_roundings(node))
-        ir::record_for(model_, node).placement = Placement::Reference;
+      if (is_left && !has_float_weight && ir::observed_qconfig(model_, node) != nullptr) left.push_back(node);
+    }
+    return left;
+  }
+
+  /// Lowering would take an operator for bytes whose values stay rounded: between roundings it is
+  /// `reference`.
+  void keep_float_between_roundings(const std::vector<Node*>& left) {
+    for (Node* node : left) {
+      if (stands_between_roundings(node)) ir::record_for(model_, node).placement = Placement::Reference;
     }
   }
 

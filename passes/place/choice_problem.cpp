@@ -3,17 +3,16 @@
 #include <tsq/runtime_library.h>
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <utility>
 
-#include "backends/kernels/machine_profile.h"
-#include "backends/kernels/node_work.h"
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
 #include "operators/clamp_bounds.h"
 #include "operators/traits.h"
+#include "passes/place/attention_roundings.h"
 #include "passes/place/rounding.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 namespace {
@@ -25,8 +24,13 @@ bool moves_values(const Model& model, const Node* node) {
 }
 
 bool multiplies(const Model& model, const Node* node) {
-  return operators::is_functional_layer(model, node) ||
-         (ir::is_module_call(node) && ir::weighted_of(ir::call_of(model, node)) != nullptr);
+  if (!ir::is_module_call(node)) return operators::is_functional_layer(model, node);
+  const ir::ModuleCall& call = ir::call_of(model, node);
+  return ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
+}
+
+bool reads(const Node* node, const Value* value) {
+  return std::ranges::any_of(node->inputs(), [&](const Value* each) { return each == value; });
 }
 
 bool is_observed_value(const Model& model, const Node* node) {
@@ -35,10 +39,14 @@ bool is_observed_value(const Model& model, const Node* node) {
 
 }  // namespace
 
+bool is_of_reader(const Model& model, const Node* observer) {
+  return is_channel_observer(model, observer) || is_dynamic_rounding(model, observer);
+}
+
 std::vector<Node*> readers_of_value(const Model& model, const Node* observer) {
   std::vector<Node*> readers;
   for (Node* reader : ir::users(observer->output())) {
-    if (!is_channel_observer(model, reader)) {
+    if (!is_of_reader(model, reader)) {
       readers.push_back(reader);
       continue;
     }
@@ -51,8 +59,10 @@ ChoiceProblem::ChoiceProblem(Model& model, const PassContext& context)
     : model_(model),
       context_(context),
       catalogue_(context.target, model, context.lowering_rows),
-      profile_(kernels::profile_of(context.target)) {
-  if (context_.float_times != nullptr && !runs_programs()) correct_float_times();
+      times_(context.target, model),
+      of_attention_(attention_roundings(model, context)) {
+  const bool runs_programs = context_.target.runtime == LoweringTarget::Fused;
+  if (context_.float_times != nullptr && !runs_programs) correct_float_times();
   for (Node* node : ir::nodes_in_order(*model_.graph)) {
     if (is_observed_value(model_, node)) {
       add_value(node);
@@ -68,34 +78,26 @@ const std::size_t* ChoiceProblem::operator_of(const Node* node) const {
   return found == index_.end() ? nullptr : &found->second;
 }
 
-bool ChoiceProblem::runs_programs() const { return context_.target.runtime == LoweringTarget::Fused; }
-
-double ChoiceProblem::nanoseconds_of(const char* kernel, const char* engine, const Value* value) const {
-  const auto work = kernels::work_of_rounding(model_, value);
-  return work ? kernels::nanoseconds(*profile_, {.name = kernel, .engine = engine}, *work).value_or(0) : 0;
-}
-
 double ChoiceProblem::noise_of(const Node* node) const {
   return context_.noise == nullptr ? 0 : context_.noise->of_all(model_, node);
 }
 
-void ChoiceProblem::add_value(Node* observer) {
-  const Value* value = observer->input(0);
-  const char* engine = context_.target.engine.c_str();
-  const double quantize = runs_programs() ? nanoseconds_of("quantize", "fused", value)
-                                          : nanoseconds_of("aten::quantize_per_tensor", "", value);
-  const double dequantize = runs_programs() ? nanoseconds_of("dequantize", "fused", value)
-                                            : nanoseconds_of("aten::dequantize", engine, value);
-  values_.push_back({.observer = observer,
-                     .quantize = {.nanoseconds = quantize, .noise = noise_of(observer)},
-                     .dequantize = {.nanoseconds = dequantize}});
+/// Of weights, and of what is rounded by ranges that are found when it runs: its part of what several read.
+double ChoiceProblem::noise_of_operator(const Node* op) const {
+  double noise = noise_of(op);
+  for (const Value* operand : ir::operands(op)) {
+    const Value* rounded = before_channel_observers(model_, const_cast<Value*>(operand));
+    if (is_dynamic_rounding(model_, rounded->node()))
+      noise += noise_of(rounded->node()) / static_cast<double>(rounded->uses().size());
+  }
+  return noise;
 }
 
-/// Kernels that return float read codes as a plain tensor, which a quantized one is copied to.
-double ChoiceProblem::of_codes(const Choice& choice, const Node* node) const {
-  const bool reads_codes = choice.form == LoweringForm::FloatOutput && choice.reads == kernels::Form::Bytes;
-  if (!reads_codes || node->inputs().empty()) return 0;
-  return nanoseconds_of("aten::int_repr", context_.target.engine.c_str(), node->input(0));
+void ChoiceProblem::add_value(Node* observer) {
+  const Value* value = observer->input(0);
+  values_.push_back({.observer = observer,
+                     .quantize = {.nanoseconds = times_.quantize(value), .noise = noise_of(observer)},
+                     .dequantize = {.nanoseconds = times_.dequantize(value)}});
 }
 
 template <typename IsMeant>
@@ -106,7 +108,8 @@ ChoiceProblem::Least ChoiceProblem::least_of(const Node* node, const std::vector
     // What a kernel takes that does an activation, too, is not the operator's alone.
     if (choice.refusal || choice.with != nullptr || !is_meant(choice)) continue;
     least.is_known = least.is_known && choice.nanoseconds.has_value();
-    least.nanoseconds = std::min(least.nanoseconds, choice.nanoseconds.value_or(0) + of_codes(choice, node));
+    least.nanoseconds =
+        std::min(least.nanoseconds, choice.nanoseconds.value_or(0) + times_.codes(choice, node));
   }
   return least;
 }
@@ -162,24 +165,44 @@ void ChoiceProblem::correct_float_times() {
 }
 
 void ChoiceProblem::add_operator(Node* node) {
-  std::vector<Choice> choices = catalogue_.timed_choices(node);
-  const auto is_of_program = [](const Choice& choice) { return choice.kernel == kProgramOperator; };
-  if (std::ranges::any_of(choices, is_of_program)) std::erase_if(choices, std::not_fn(is_of_program));
+  const std::vector<Choice> choices = catalogue_.timed_choices(node);
   const Least in_float = in_float_of(node, choices);
   const double float_time = in_float.is_possible() && in_float.is_known ? in_float.nanoseconds : 0;
   const QConfig* qconfig = ir::observed_qconfig(model_, node);
-  const bool is_choosable = qconfig != nullptr && match::is_static(*qconfig) &&
+  const bool is_choosable = qconfig != nullptr &&
+                            (match::is_static(*qconfig) || match::is_dynamic(*qconfig)) &&
                             is_in_int8(ir::placement_of(model_, node)) && node->outputs().size() == 1;
   if (is_folded_padding(node)) {
     if (join(node, float_time) || !is_observed_value(model_, ir::operands(node).front()->node())) return;
     add({.nodes = {node},
          .costs = {Cost{.nanoseconds = float_time}, Cost{}, Cost::impossible()},
          .moves = true});
+  } else if (multiplies_attention(node)) {
+    add_attention(node, choices, in_float);
   } else if (!is_choosable) {
-    fixed_.nanoseconds += float_time;
+    fixed_.nanoseconds += time_without_choice(node, choices, in_float);
   } else if (!join(node, float_time)) {
     add_choosable(node, choices, in_float);
   }
+}
+
+/// Of what calibration has not measured and the profile does not know nobody knows it: 0.
+double ChoiceProblem::time_without_choice(const Node* node, const std::vector<Choice>& choices,
+                                          const Least& in_float) const {
+  const QConfig* qconfig = ir::observed_qconfig(model_, node);
+  if (qconfig != nullptr && is_in_int8(ir::placement_of(model_, node))) {
+    const Least in_int8 =
+        least_of(node, choices, [&](const Choice& choice) { return kernels::suits(choice, *qconfig); });
+    if (in_int8.is_possible() && in_int8.is_known) return in_int8.nanoseconds;
+  }
+  return in_float.is_possible() && in_float.is_known ? in_float.nanoseconds : 0;
+}
+
+/// Of the model, which arrives as bytes.
+bool ChoiceProblem::reads_quantized_input(const Node* op) const {
+  return std::ranges::any_of(ir::operands(op), [&](Value* operand) {
+    return operand->node()->kind() == c10::prim::Param && is_rounded(model_, context_, operand);
+  });
 }
 
 void ChoiceProblem::add_choosable(Node* node, const std::vector<Choice>& choices, const Least& in_float) {
@@ -194,27 +217,54 @@ void ChoiceProblem::add_choosable(Node* node, const std::vector<Choice>& choices
   const Least bytes = returns(kernels::Form::Bytes);
   const Least float_output = in_program ? bytes : returns(kernels::Form::Float);
   if (!bytes.is_possible() && !float_output.is_possible()) return;
-  ChoosableOperator op{.nodes = {node}, .moves = moves_values(model_, node)};
+  ChoosableOperator op{
+      .nodes = {node}, .moves = moves_values(model_, node), .is_dynamic = match::is_dynamic(qconfig)};
   // Of what a program does by the way nobody knows a time, nor of some kernels: they take the same in float
   // and in int8 then. Layers that multiply are what the table says.
-  const bool is_known = in_float.is_possible() && in_float.is_known && bytes.is_known;
+  const bool is_float_known = in_float.is_possible() && in_float.is_known;
+  const bool is_known = is_float_known && bytes.is_known && float_output.is_known;
+  const double float_time = is_float_known ? in_float.nanoseconds : 0;
   const auto cost = [&](const Least& least) -> Cost {
     if (!least.is_possible()) return Cost::impossible();
-    return {.nanoseconds = is_known ? least.nanoseconds : 0, .noise = noise_of(node)};
+    return {.nanoseconds = is_known ? least.nanoseconds : float_time, .noise = noise_of_operator(node)};
   };
-  op.costs[operator_label::kFloat] = {.nanoseconds = is_known ? in_float.nanoseconds : 0};
+  op.costs[operator_label::kFloat] = {.nanoseconds = float_time};
   op.costs[operator_label::kBytes] = returns_bytes(node) ? cost(bytes) : Cost::impossible();
   op.costs[operator_label::kFloatOutput] = op.moves ? Cost::impossible() : cost(float_output);
-  if (op.moves && returns_bytes(node)) op.costs[operator_label::kBytes] = {};
+  if (op.moves && returns_bytes(node)) {
+    const bool is_of_bytes_known = is_known && bytes.is_possible();
+    op.costs[operator_label::kBytes] = {.nanoseconds = is_of_bytes_known ? bytes.nanoseconds : float_time};
+  }
   const bool may_be_int8 =
       op.costs[operator_label::kBytes].is_possible() || op.costs[operator_label::kFloatOutput].is_possible();
-  if (!is_known && !in_program && may_be_int8 && multiplies(model_, node))
+  const bool is_of_table = !is_known && !in_program && multiplies(model_, node);
+  if (may_be_int8 && (is_of_table || reads_quantized_input(node)))
     op.costs[operator_label::kFloat] = Cost::impossible();
+  // Where nobody knows what both take, the kernel that the engine has first.
+  if (!is_known && !in_program && op.costs[operator_label::kBytes].is_possible())
+    op.costs[operator_label::kFloatOutput] = Cost::impossible();
   op.reads_float = std::ranges::any_of(choices, [&](const Choice& choice) {
     return !choice.refusal && choice.form == LoweringForm::FloatOutput &&
            choice.reads != kernels::Form::Bytes;
   });
   add(std::move(op));
+}
+
+/// Whether it is of a program that multiplies what it reads as bytes, where it is rounded.
+bool ChoiceProblem::multiplies_attention(const Node* node) const {
+  return std::ranges::any_of(ir::operands(node),
+                             [&](const Value* operand) { return of_attention_.contains(operand->node()); });
+}
+
+void ChoiceProblem::add_attention(Node* node, const std::vector<Choice>& choices, const Least& in_float) {
+  const Least of_bytes =
+      least_of(node, choices, [](const Choice& choice) { return choice.reads == kernels::Form::Bytes; });
+  const bool is_known =
+      in_float.is_possible() && in_float.is_known && of_bytes.is_possible() && of_bytes.is_known;
+  add({.nodes = {node},
+       .costs = {Cost{.nanoseconds = is_known ? in_float.nanoseconds : 0}, Cost::impossible(),
+                 Cost{.nanoseconds = is_known ? of_bytes.nanoseconds : 0}},
+       .is_attention = true});
 }
 
 void ChoiceProblem::add(ChoosableOperator op) {
@@ -225,8 +275,9 @@ void ChoiceProblem::add(ChoosableOperator op) {
 /// One kernel does an operator and the one in front of it, where nothing has observed what is between them.
 /// Whether it does.
 bool ChoiceProblem::join(Node* node, double in_float) {
-  if (node->inputs().empty()) return false;
-  const Node* before = node->input(0)->node();
+  const auto operands = ir::operands(node);
+  if (operands.empty()) return false;
+  const Node* before = operands.front()->node();
   const std::size_t* found = operator_of(before);
   if (found == nullptr || ir::only_reader(before) != node || !are_of_one_kernel(node, before)) return false;
   ChoosableOperator& op = operators_[*found];
@@ -276,6 +327,32 @@ bool ChoiceProblem::hands_on(const Node* reader) const {
   return !reader->blocks().empty() || ir::is_standalone(model_, reader);
 }
 
+/// Whether nothing in int8 comes after a value: float operators alone make of it what forward returns.
+bool ChoiceProblem::ends_in_float(const Value* value) const {
+  std::unordered_set<const Node*> seen;
+  std::vector<const Value*> open{value};
+  while (!open.empty()) {
+    const Value* next = open.back();
+    open.pop_back();
+    for (const Node* reader : ir::users(next)) {
+      if (!seen.insert(reader).second) continue;
+      const bool is_observer = ir::is_observer(reader);
+      const bool moves = operator_of(reader) != nullptr && operators_[*operator_of(reader)].moves;
+      if (!is_observer && ((operator_of(reader) != nullptr && !moves) || hands_on(reader))) return false;
+      for (const Value* output : reader->outputs()) open.push_back(output);
+    }
+  }
+  return true;
+}
+
+/// Of what is returned, classes that codes make equal are lost, whatever the noise: the last linear layers
+/// return floats.
+bool ChoiceProblem::must_return_float(const Node* maker, const Value* rounded) const {
+  const std::size_t* op = operator_of(maker);
+  return op != nullptr && operators_[*op].reads_float &&
+         operators_[*op].costs[operator_label::kFloatOutput].is_possible() && ends_in_float(rounded);
+}
+
 void ChoiceProblem::add_edge(Edge edge) {
   edges_of_[edge.a].push_back(edges_.size());
   edges_of_[edge.b].push_back(edges_.size());
@@ -293,29 +370,34 @@ void ChoiceProblem::add_edges_of_value(std::size_t value) {
   const Cost none{};
   const Cost never = Cost::impossible();
   const Cost noise{.noise = each.quantize.noise};
-  std::vector<Cost> costs{none, never, each.quantize};
+  std::vector<Cost> costs{none, never, each.quantize, noise};
   const std::size_t* maker = operator_of(each.observer->input(0)->node());
   if (maker != nullptr) {
-    costs = {none, none, none};
+    costs.assign(value_label::kCount, none);
     add_edge({.a = *maker,
               .b = variable_of_value(value),
-              .costs = {none, never, each.quantize,                             // in float
-                        never, operators_[*maker].moves ? none : noise, never,  // returns bytes
-                        none, never, each.quantize}});                          // returns floats
+              .costs = {none, never, each.quantize, noise,                             // in float
+                        never, operators_[*maker].moves ? none : noise, never, never,  // returns bytes
+                        none, never, each.quantize, noise}});                          // returns floats
   }
+  if (must_return_float(each.observer->input(0)->node(), each.observer->output()))
+    costs = {none, never, never, never};
   for (const Node* reader : readers_of_value(model_, each.observer)) {
     const std::size_t* op = operator_of(reader);
     if (op == nullptr && hands_on(reader)) {
       costs[value_label::kExact] = never;
+      costs[value_label::kRoundedByKernels] = never;
     } else if (op == nullptr) {
       costs[value_label::kReturned] += each.dequantize;
     } else {
-      const Cost of_floats = operators_[*op].reads_float ? each.dequantize : none;
+      const bool rounds_itself = operators_[*op].is_dynamic && !reads(reader, each.observer->output());
+      const bool reads_floats = operators_[*op].reads_float || rounds_itself;
       add_edge({.a = *op,
                 .b = variable_of_value(value),
-                .costs = {none, each.dequantize, none,  // in float
-                          never, none, none,            // returns bytes
-                          never, of_floats, none}});    // returns floats
+                .costs = {none, each.dequantize, none, none,  // in float
+                          never, none, none, never,           // returns bytes
+                          rounds_itself ? none : never, reads_floats ? each.dequantize : none, none,
+                          reads_floats ? none : never}});  // returns floats
     }
     if (maker != nullptr && op != nullptr && pads_itself(reader))  // who pads reads what is not padded
       add_edge({.a = *maker,

@@ -3,6 +3,7 @@
 //   conv(observer(x)), whose rounding costs more than its kernel saves   →   conv(x)
 
 #include <fmt/format.h>
+#include <tsq/recipe.h>
 
 #include <algorithm>
 #include <cmath>
@@ -106,16 +107,17 @@ class Choosing {
   void place(std::size_t index) {
     const ChoosableOperator& op = problem_.operators()[index];
     const std::size_t label = label_of(index);
-    if (label == operator_label::kBytes) return;
+    if (label == operator_label::kBytes || op.is_attention) return;
     const bool is_float = label == operator_label::kFloat;
     const bool has_choice = op.costs[operator_label::kBytes].is_possible() ||
                             op.costs[operator_label::kFloatOutput].is_possible();
     const std::string prices = is_float && has_choice ? prices_of(index) : std::string();
     for (Node* node : op.nodes) {
       if (!is_float && node == op.nodes.front()) {
-        ir::record_for(model_, node).placement = ir::Placement::Int8FloatOut;
+        if (!op.is_dynamic) ir::record_for(model_, node).placement = ir::Placement::Int8FloatOut;
         continue;
       }
+      if (is_float && op.is_dynamic) read_unrounded(node);
       if (is_float && ir::is_module_call(node)) leave_weight(node);
       if (Decision* decision = ir::decision_of(model_, node)) decision->kernel.clear();
       if (is_float) {
@@ -146,26 +148,50 @@ class Choosing {
     weighted->fold.reset();
   }
 
+  /// What its kernel would round when it runs.
+  void read_unrounded(Node* node) {
+    for (Value* operand : ir::operands(node)) {
+      const Node* observer = before_channel_observers(model_, operand)->node();
+      if (!is_dynamic_rounding(model_, observer)) continue;
+      ir::replace_operand(node, operand, const_cast<Value*>(observer->input(0)));
+      drop_unread(operand->node());
+    }
+  }
+
   void round(std::size_t index) {
     Node* observer = problem_.values()[index].observer;
-    const std::size_t label = choices_.labels[problem_.variable_of_value(index)];
-    if (label == value_label::kReturned) return;
+    if (choices_.labels[problem_.variable_of_value(index)] == value_label::kReturned) return;
     for (Node* reader : readers_of_value(model_, observer)) {
       const std::size_t* op = problem_.operator_of(reader);
-      const bool reads_bytes = op != nullptr && label_of(*op) != operator_label::kFloat;
-      if (!reads_bytes && !problem_.hands_on(reader)) read_exact(reader, observer);
+      const bool reads_rounded = op != nullptr && problem_.operators()[*op].reads_rounded(label_of(*op));
+      if (!reads_rounded && !problem_.hands_on(reader)) read_exact(reader, observer);
     }
     if (!observer->output()->hasUses()) observer->destroy();
   }
 
-  /// In place of what an observer returns, or of that with its channels observed.
+  /// In place of what an observer returns.
   void read_exact(Node* reader, Node* observer) {
     for (Value* operand : ir::operands(reader)) {
       Node* maker = operand->node();
-      const bool is_of_channels = is_channel_observer(model_, maker) && maker->input(0) == observer->output();
-      if (maker != observer && !is_of_channels) continue;
-      ir::replace_operand(reader, operand, observer->input(0));
-      if (is_of_channels && !maker->output()->hasUses()) maker->destroy();
+      if (maker == observer) {
+        ir::replace_operand(reader, operand, observer->input(0));
+      } else if (is_of_reader(model_, maker) && maker->input(0) == observer->output()) {
+        if (is_channel_observer(model_, maker)) {
+          ir::replace_operand(reader, operand, observer->input(0));
+          if (!maker->output()->hasUses()) maker->destroy();
+        } else {
+          maker->replaceInput(0, observer->input(0));
+        }
+      }
+    }
+  }
+
+  /// Observers that nobody reads, one after another.
+  static void drop_unread(Node* observer) {
+    while (ir::is_observer(observer) && !observer->output()->hasUses()) {
+      Node* before = observer->input(0)->node();
+      observer->destroy();
+      observer = before;
     }
   }
 
@@ -180,7 +206,7 @@ bool choose(Model& model, const PassContext& context) {
   const ChoiceProblem problem(model, context);
   if (problem.operators().empty()) return false;
   const auto choices = context.noise_price ? at_price(problem, *context.noise_price)
-                                           : BestChoices(problem, *context.options.decibel_price).run();
+                                           : BestChoices(problem, decibel_price(context.options)).run();
   if (!choices) return false;
   Choosing(model, problem, *choices).run();
   const Cost cost = problem.cost_of(choices->labels);

@@ -49,11 +49,4 @@ std::optional<Gate> gate_of(const Model& model, Node* product) {
   return gate ? gate : gate_from(model, product, product->input(1), product->input(0));
 }
 
-std::optional<Gate> rounded_gate_of(const Model& model, Node* product) {
-  const auto gate = gate_of(model, product);
-  const bool is_rounded =
-      gate && exact(model, gate->gate) != gate->gate && exact(model, gate->gated) != gate->gated;
-  return is_rounded ? gate : std::nullopt;
-}
-
 }  // namespace tsq::passes

@@ -18,8 +18,6 @@ struct Gate {
 
 /// The gate that a node multiplies by, rounded or not; empty for other nodes.
 std::optional<Gate> gate_of(const ir::Model& model, ir::Node* product);
-/// The same where the node reads both the gate and the maps rounded.
-std::optional<Gate> rounded_gate_of(const ir::Model& model, ir::Node* product);
 
 /// Whether a node returns one value for each value of its input.
 bool is_activation(const ir::Model& model, const ir::Node* node);

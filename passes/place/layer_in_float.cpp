@@ -1,8 +1,5 @@
 #include "passes/place/layer_in_float.h"
 
-#include <algorithm>
-
-#include "backends/choices/choices.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/context/nodes.h"
@@ -20,12 +17,6 @@ ir::Value* exact_input(const ir::Model& model, ir::Node* layer) {
 
 bool is_quantized(const ir::Model& model, const ir::Node* node) {
   return ir::observed_qconfig(model, node) != nullptr && node->kind() != c10::prim::GetAttr;
-}
-
-/// Whether a node hands a value on to others, who may be quantized.
-bool hands_on(const ir::Node* node) {
-  return ir::is_observer(node) ||
-         (node->kind() == c10::prim::Return && node->owningBlock()->owningNode() != nullptr);
 }
 
 }  // namespace
@@ -68,29 +59,6 @@ bool read_exact_values(ir::Model& model, ir::Node* node) {
     has_changed = true;
   }
   return has_changed;
-}
-
-bool return_exact_value(ir::Model& model, ir::Node* node) {
-  bool has_changed = false;
-  for (ir::Node* observer : ir::users(node->output())) {
-    if (!ir::is_observer(observer)) continue;
-    for (ir::Node* reader : ir::users(observer->output())) {
-      if (hands_on(reader) || is_quantized(model, reader)) continue;
-      ir::replace_operand(reader, observer->output(), node->output());
-      has_changed = true;
-    }
-    if (!observer->output()->hasUses()) observer->destroy();
-  }
-  return has_changed;
-}
-
-SlowLayer slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer) {
-  const auto all = kernels::engine_choices(context.target, model, layer);
-  const auto returns_float = [](const kernels::Choice& choice) {
-    return choice.placement == ir::Placement::Int8FloatOut && !choice.refusal;
-  };
-  if (std::ranges::none_of(all, &kernels::Choice::is_slow)) return SlowLayer::No;
-  return std::ranges::any_of(all, returns_float) ? SlowLayer::Other : SlowLayer::Alone;
 }
 
 }  // namespace tsq::passes

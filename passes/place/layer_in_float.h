@@ -23,15 +23,4 @@ void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_
 /// Whether it read others.
 bool read_exact_values(ir::Model& model, ir::Node* node);
 
-/// Quantized operators alone read what an operator returns rounded. Whether others did.
-bool return_exact_value(ir::Model& model, ir::Node* node);
-
-/// The int8 kernels of a layer whose own one takes many times as long as the float one.
-enum class SlowLayer {
-  No,     ///< its own is not slow, or it has none
-  Alone,  ///< the engine has no other for it
-  Other   ///< the engine has one that returns float
-};
-[[nodiscard]] SlowLayer slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer);
-
 }  // namespace tsq::passes

@@ -1,4 +1,4 @@
-// The layers of a small gate that is computed in float are linear layers of numbers, written as images of one
+// The layers of a gate that is computed in float are linear layers of numbers, written as images of one
 // point. A linear layer takes a third of the time of a convolution.
 //   mul(sigmoid(conv(average)), x)   becomes   mul(unsqueeze(sigmoid(linear(flatten(average)))), x)
 
@@ -21,8 +21,12 @@ bool is_linear_at_points(const ir::Weighted& weighted) {
          std::ranges::all_of(weighted.padding, [](int64_t padding) { return padding == 0; });
 }
 
-/// Whether one operator reads a value.
-bool is_read_once(const Value* value) { return value->uses().size() == 1; }
+/// Whether one operator reads a value, also after it was rounded.
+bool is_read_once(const Value* value) {
+  if (value->uses().size() != 1) return false;
+  const Node* reader = value->uses().front().user;
+  return !ir::is_observer(reader) || is_read_once(reader->output());
+}
 
 class LinearGates {
  public:
@@ -30,7 +34,7 @@ class LinearGates {
 
   bool run(Node* product) {
     const auto gate = gate_of(model_, product);
-    if (!gate || !is_small(*gate) || !is_linear(*gate)) return false;
+    if (!gate || !is_in_float(*gate) || !is_linear(*gate)) return false;
     for (Node* step : gate->steps) {
       if (ir::Weighted* weighted = weighted_at(model_, step)) make_linear(*weighted);
     }
@@ -39,12 +43,9 @@ class LinearGates {
   }
 
  private:
-  /// Whether the plan leaves its layers float because they are small.
-  [[nodiscard]] bool is_small(const Gate& gate) const {
+  [[nodiscard]] bool is_in_float(const Gate& gate) const {
     return std::ranges::all_of(gate.steps, [&](const Node* step) {
-      const ir::NodeRecord* record = ir::record_of(model_, step);
-      return weighted_at(model_, step) == nullptr ||
-             (record != nullptr && record->reason == ir::Reason::SmallGate);
+      return weighted_at(model_, step) == nullptr || ir::placement_of(model_, step) == ir::Placement::Float;
     });
   }
 
@@ -70,11 +71,13 @@ class LinearGates {
     Value* flat = before_first.op(
         "aten::flatten", {average, before_first.constant(int64_t{1}), before_first.constant(int64_t{-1})});
     ir::replace_operand(first, average, flat);
-    const ir::Rewriter before_product(model_, gate.product);
-    Value* numbers = gate.steps.back()->output();
-    Value* last = before_product.constant(int64_t{-1});
-    Value* column = before_product.op("aten::unsqueeze", {numbers, last});
-    ir::replace_operand(gate.product, numbers, before_product.op("aten::unsqueeze", {column, last}));
+    Node* last = gate.steps.back();
+    const ir::Rewriter after_last(model_, last->next());
+    const std::vector<torch::jit::Use> readers = last->output()->uses();
+    Value* end = after_last.constant(int64_t{-1});
+    Value* column = after_last.op("aten::unsqueeze", {last->output(), end});
+    Value* points = after_last.op("aten::unsqueeze", {column, end});
+    for (const torch::jit::Use& use : readers) use.user->replaceInput(use.offset, points);
   }
 
   Model& model_;

@@ -29,11 +29,6 @@ bool keep_float(ir::Model& model, const PassContext& context);
 /// for them (isnan, nan_to_num), stay float, and nothing is rounded there.
 bool leave_non_finite(ir::Model& model, const PassContext& context);
 
-/// Activations after a layer whose kernel returns float stay float where that takes no longer, at the sizes
-/// that calibration saw, and nothing is rounded between the two.
-///   conv → observer → prelu   →   conv → prelu
-bool leave_float_activations(ir::Model& model, const PassContext& context);
-
 /// Where the model was calibrated, says in the report which operators compute with integers, which no data
 /// reached, and of which ranges NaN and infinity were left out.
 bool explain_calibrated(ir::Model& model, const PassContext& context);
@@ -66,41 +61,12 @@ bool keep_exact_weights(ir::Model& model, const PassContext& context);
 ///   conv_transpose(observer(x))   →   conv_transpose(x)
 bool leave_faulty_layers(ir::Model& model, const PassContext& context);
 
-/// Small layers between an average of whole maps and its product with them are computed in float, and what
-/// lies between them.
-///   mul(observer(sigmoid(conv(observer(average)))), x)   →   mul(sigmoid(linear(average)), x)
-bool gate_in_float(ir::Model& model, const PassContext& context);
-
-/// The output of a linear layer that only float operators read is not rounded, and neither is it after
-/// operators that move it.
-///   gelu(observer(linear(x)))   →   gelu(linear(x))
-bool leave_float_outputs(ir::Model& model, const PassContext& context);
-
-/// Linear layers that return float values and do a small part of the network's work stay float.
-///   linear(observer(x))   →   linear(x), or linear(observer(x)) of bytes that a kernel returns
-bool leave_small_layers(ir::Model& model, const PassContext& context);
-
-/// Which zero padding before a convolution becomes the convolution's own (Weighted::fold), by the costs of
+/// Which zero padding before a convolution becomes the convolution's own (Weighted::fold), by the times of
 /// the engine's kernels. fold_padding does it.
 bool place_padding(ir::Model& model, const PassContext& context);
 
-/// Layers whose int8 kernel is slower than the float one stay float, where the engine has no other.
-///   conv(observer(x))   →   conv(x)
-bool leave_slow_layers(ir::Model& model, const PassContext& context);
-
 /// Averages of whole maps that match left in float stay there, between quantized operators as well.
 bool average_in_float(ir::Model& model, const PassContext& context);
-
-/// Products of maps with what is made of their averages stay float: quantized::mul is slow where it
-/// broadcasts.
-bool multiply_in_float(ir::Model& model, const PassContext& context);
-
-/// Layers whose int8 kernel is slower than the float one are left to the engine's other int8 kernel
-/// (Int8FloatOut).
-bool take_other_kernels(ir::Model& model, const PassContext& context);
-
-/// Activations after convolutions whose int8 kernel is slower than the float operator stay float.
-bool activate_in_float(ir::Model& model, const PassContext& context);
 
 /// The first of several recurrent layers reads its input without rounding, the others keep their int8
 /// weights: what they read are states between -1 and 1 (ModuleCall::float_recurrent_weights).
@@ -131,7 +97,7 @@ bool find_unobserved_layers(ir::Model& model, const PassContext& context);
 /// Decision::price: what each operator takes in float and in int8, as its neighbours are placed.
 bool price_operators(ir::Model& model, const PassContext& context);
 
-/// Layers of small gates over images of one point become linear layers, which take a third of the time.
+/// Layers in float of gates over images of one point become linear layers, which take a third of the time.
 ///   mul(sigmoid(conv(average)), x)   →   mul(unsqueeze(sigmoid(linear(flatten(average)))), x)
 bool make_gates_linear(ir::Model& model, const PassContext& context);
 

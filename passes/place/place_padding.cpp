@@ -1,17 +1,17 @@
 // Which zero padding before a convolution becomes the convolution's own.
 //   conv(observer(pad(x)))   →   conv that knows a PaddingFold
 // Padding that is the same on both sides is added to the convolution's. Otherwise the kernel grows by zeros:
-// 3x3 with [0, 1] is 4x4 with padding 1. Where an engine's depthwise kernels want an odd size with half of it
-// as padding, 3x3 with [0, 1] is 5x5 with padding 2, and a surplus output is cut off.
-// Where an engine is slow with so large a padding or kernel, the operator stays, in float: LibTorch takes two
-// to three times as long to pad quantized tensors as to dequantize, pad and quantize them.
+// 3x3 with [0, 1] is 4x4 with padding 1; or 5x5 with padding 2, where a surplus output is cut off: some
+// kernels are fast for odd sizes with half of them as padding alone.
+// Where padding takes less time, the operator stays, in float: LibTorch takes two to three times as long to
+// pad quantized tensors as to dequantize, pad and quantize them.
 
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
 
-#include "backends/kernels/costs.h"
-#include "backends/kernels/kernel_limits.h"
+#include "backends/choices/choices.h"
+#include "backends/choices/rounding_times.h"
 #include "ir/analysis.h"
 #include "operators/images/zero_padding.h"
 #include "operators/weighted.h"
@@ -29,10 +29,6 @@ int64_t kernel_size(const ir::Weighted& weighted, std::size_t dim) {
   return weighted.weight.size(static_cast<int64_t>(dim) + 2);
 }
 
-bool is_depthwise(const ir::Weighted& weighted) {
-  return weighted.groups > 1 && weighted.weight.size(1) == 1;
-}
-
 PaddingFold folded_by_the_difference(const ir::Weighted& weighted, const operators::Padding& sides) {
   PaddingFold result{.before = sides.before, .after = sides.after};
   for (std::size_t i = 0; i < sides.before.size(); ++i) {
@@ -44,9 +40,9 @@ PaddingFold folded_by_the_difference(const ir::Weighted& weighted, const operato
   return result;
 }
 
-/// An odd kernel no larger than `largest`, in the middle of its padding.
-std::optional<PaddingFold> folded_in_the_middle(const ir::Weighted& weighted, const operators::Padding& sides,
-                                                int64_t largest) {
+/// An odd kernel in the middle of its padding.
+std::optional<PaddingFold> folded_in_the_middle(const ir::Weighted& weighted,
+                                                const operators::Padding& sides) {
   PaddingFold result{.before = sides.before, .after = sides.after, .may_have_too_many_outputs = true};
   int64_t half = 0;
   for (std::size_t i = 0; i < sides.before.size(); ++i) {
@@ -54,7 +50,6 @@ std::optional<PaddingFold> folded_in_the_middle(const ir::Weighted& weighted, co
     half = std::max({half, sides.before[i], size - 1 - sides.before[i]});
     if (sides.before[i] + sides.after[i] >= size) return std::nullopt;
   }
-  if (2 * half + 1 > largest) return std::nullopt;
   for (const int64_t before : sides.before) {
     result.padding.push_back(half);
     result.offset.push_back(half - before);
@@ -85,19 +80,18 @@ struct PaddedConvolution {
 class PaddingPlacement {
  public:
   PaddingPlacement(Model& model, const PassContext& context)
-      : model_(model), context_(context), costs_(kernels::costs_of(context.target)) {}
+      : model_(model),
+        context_(context),
+        catalogue_(context.target, model, context.lowering_rows),
+        roundings_(context.target, model) {}
 
   /// Whether the convolution is to pad itself.
   bool run(Node* node) {
     const auto padded = padded_convolution(node);
     if (!padded) return false;
     ir::Weighted& weighted = *int8_layer(model_, context_, node);
-    weighted.fold = fold(weighted, *padded);
+    weighted.fold = fastest_fold(weighted, *padded);
     if (!weighted.fold) return false;
-    if (slow_layer(model_, context_, node) == SlowLayer::Alone) {  // it would stay float for its padding
-      weighted.fold.reset();
-      return false;
-    }
     report(padded->pad);
     return true;
   }
@@ -131,49 +125,51 @@ class PaddingPlacement {
     return found;
   }
 
-  std::optional<PaddingFold> fold(const ir::Weighted& weighted, const PaddedConvolution& padded) const {
-    std::optional<PaddingFold> found = fastest_fold(weighted, padded);
-    if (found && found->may_have_too_many_outputs && rounding_after(model_, padded.node) == nullptr)
-      return std::nullopt;
-    return found;
-  }
-
-  std::optional<PaddingFold> fastest_fold(const ir::Weighted& weighted,
-                                          const PaddedConvolution& padded) const {
-    const operators::Padding& sides = padded.sides;
-    if (!pads_fast(weighted, sides)) return std::nullopt;
-    const PaddingFold grown = folded_by_the_difference(weighted, sides);
-    if (sides.before == sides.after) return grown;
-    if (std::ranges::any_of(weighted.dilation, [](int64_t dilation) { return dilation != 1; }))
-      return std::nullopt;
-    if (!is_depthwise(weighted))
-      return grows_fast(weighted, grown, padded.pads_bytes) ? std::optional(grown) : std::nullopt;
-    const int64_t largest = costs_.largest_fast_depthwise_kernel;
-    return largest == kernels::EngineCosts::kAny ? grown : folded_in_the_middle(weighted, sides, largest);
-  }
-
-  bool pads_fast(const ir::Weighted& weighted, const operators::Padding& sides) const {
-    const int64_t largest = costs_.largest_kernel_that_pads;
-    if (largest == kernels::EngineCosts::kAny || is_depthwise(weighted)) return true;
-    for (std::size_t i = 0; i < sides.before.size(); ++i) {
-      if (kernel_size(weighted, i) > largest && sides.before[i] + sides.after[i] > 0) return false;
+  /// None where an operator pads faster.
+  std::optional<PaddingFold> fastest_fold(ir::Weighted& weighted, const PaddedConvolution& padded) {
+    double least = time_of(padded.node, ir::Placement::Int8) + time_of_padding(padded);
+    std::optional<PaddingFold> fastest;
+    for (const PaddingFold& fold : folds_of(weighted, padded)) {
+      weighted.fold = fold;
+      const double cut = fold.may_have_too_many_outputs ? roundings_.quantize(padded.node->output()) : 0;
+      const double time = time_of(padded.node, ir::Placement::Int8) + cut;
+      if (time > least || (fastest && time == least)) continue;
+      least = time;
+      fastest = fold;
     }
-    return true;
+    return fastest;
   }
 
-  /// Whether a larger kernel takes less time than an operator that pads. For signals, which are small, it
-  /// does.
-  bool grows_fast(const ir::Weighted& weighted, const PaddingFold& grown, bool reads_bytes) const {
-    if (weighted.stride.size() == 1) return true;
-    const int64_t taps =
-        c10::multiply_integers(grown.kernel) - c10::multiply_integers(weighted.weight.sizes().slice(2));
-    const int64_t products = weighted.weight.size(0) / weighted.groups * taps;  // for a place of the output
-    const kernels::GrowingKernel kernel{
-        .reads_bytes = reads_bytes,
-        .channels = weighted.weight.size(1),
-        .products_to_add =
-            static_cast<double>(products) / static_cast<double>(c10::multiply_integers(weighted.stride))};
-    return kernels::grows_faster_than_padding(context_.target, kernel);
+  [[nodiscard]] std::vector<PaddingFold> folds_of(const ir::Weighted& weighted,
+                                                  const PaddedConvolution& padded) const {
+    const operators::Padding& sides = padded.sides;
+    std::vector<PaddingFold> folds{folded_by_the_difference(weighted, sides)};
+    if (sides.before == sides.after) return folds;
+    if (std::ranges::any_of(weighted.dilation, [](int64_t dilation) { return dilation != 1; })) return {};
+    // A program would end where outputs are cut off.
+    if (context_.target.runtime == LoweringTarget::Fused) return folds;
+    const auto middle = folded_in_the_middle(weighted, sides);
+    if (middle && rounding_after(model_, padded.node) != nullptr) folds.push_back(*middle);
+    return folds;
+  }
+
+  /// 0 where nobody knows.
+  double time_of(const Node* node, ir::Placement placement) {
+    std::optional<double> least;
+    for (const kernels::Choice& choice : catalogue_.timed_choices(node)) {
+      if (choice.placement != placement || choice.with != nullptr || choice.refusal || !choice.nanoseconds)
+        continue;
+      if (!least || *choice.nanoseconds < *least) least = choice.nanoseconds;
+    }
+    return least.value_or(0);
+  }
+
+  /// Of bytes: with floats made of them.
+  double time_of_padding(const PaddedConvolution& padded) {
+    const double pad = time_of(padded.pad, ir::Placement::Float);
+    if (!padded.pads_bytes) return pad;
+    return pad + roundings_.dequantize(ir::operands(padded.pad).front()) +
+           roundings_.quantize(padded.pad->output());
   }
 
   void report(const Node* pad) {
@@ -185,7 +181,8 @@ class PaddingPlacement {
 
   Model& model_;
   const PassContext& context_;
-  const kernels::EngineCosts& costs_;
+  kernels::Catalogue catalogue_;
+  kernels::RoundingTimes roundings_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace tsq::passes {
 using ir::is_in_int8;
 using operators::before_channel_observers;
 using operators::is_channel_observer;
+using operators::is_dynamic_rounding;
 using operators::is_functional_layer;
 using operators::is_static_rounding;
 

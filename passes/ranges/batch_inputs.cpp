@@ -13,6 +13,7 @@
 
 #include "ir/edit.h"
 #include "ir/live_nodes.h"
+#include "ir/value_numbers.h"
 #include "observers/observed_ranks.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
@@ -168,8 +169,11 @@ class BatchInputs {
     const ir::Rewriter rewriter(model_, before);
     const ObservedRanks seen = ranks_seen_by(chain_of(input).front());
     const bool lost_batch = before_observers(input)->node()->kind() == c10::aten::squeeze;
-    if (lost_batch || (seen >> (static_cast<std::size_t>(rank) + 1)).none())
-      return {.value = rewriter.op("aten::unsqueeze", {base, rewriter.constant(int64_t{0})}), .rank = rank};
+    if (lost_batch || (seen >> (static_cast<std::size_t>(rank) + 1)).none()) {
+      Value* batch = rewriter.op("aten::unsqueeze", {base, rewriter.constant(int64_t{0})});
+      ir::take_number(batch, before_observers(base));
+      return {.value = batch, .rank = rank};
+    }
     Value* batch = rewriter.constant(std::vector<int64_t>{-1});
     Value* own = part(rewriter, sizes(rewriter, "aten::size", {base}), -rank, c10::IValue());
     Value* shape = sizes(rewriter, "aten::add", {batch, own});

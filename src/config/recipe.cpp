@@ -120,10 +120,13 @@ std::optional<double> cross_layer_margin(const RecipeOptions& options) {
   return options.recipe == Recipe::Best ? std::optional(margin.value_or(kDefault)) : std::nullopt;
 }
 
-void check_decibel_price(const std::optional<double>& price) {
-  if (price && !(*price >= 0 && std::isfinite(*price)))
-    throw Error(ErrorCode::BadConfig, fmt::format("{} is no price of a decibel", *price),
+double decibel_price(const RecipeOptions& options) {
+  constexpr double kDefault = 0.005;
+  const double price = options.decibel_price.value_or(kDefault);
+  if (!(price >= 0 && std::isfinite(price)))
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is no price of a decibel", price),
                 "use a share of the network's time, as 0.005");
+  return price;
 }
 
 QConfigMapping best_qconfig_mapping(std::string_view backend) {

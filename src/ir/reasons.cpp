@@ -57,13 +57,7 @@ constexpr std::array kRows{
         "it hands on NaN or infinity, which int8 does not have, to an operator that looks for them",
         "nothing, or mask by the condition that makes them"},
     Row{Reason::ReadsFloat, "it reads float values that nothing rounds"},
-    Row{Reason::SmallGate, "it is part of a small gate, which is faster in float"},
     Row{Reason::Costs, "it costs least in float: {}"},
-    Row{Reason::SmallLayer,
-        "it has a small part of the network's work: rounding it would cost accuracy and save little time"},
-    Row{Reason::SlowKernel, "the engine's kernel for it is slower than the float one"},
-    Row{Reason::SlowActivation, "its int8 kernel takes several times as long after a convolution"},
-    Row{Reason::Broadcasts, "int8 kernels are slow where they broadcast"},
 };
 
 }  // namespace

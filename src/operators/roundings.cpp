@@ -24,4 +24,9 @@ bool is_static_rounding(const ir::Model& model, const ir::Node* node) {
   return !resolved.is_dynamic && is_integer && !is_per_channel(resolved.qscheme);
 }
 
+bool is_dynamic_rounding(const ir::Model& model, const ir::Node* node) {
+  return ir::is_observer(node) && !is_channel_observer(model, node) &&
+         resolve(ir::observer_of(model, node).spec).is_dynamic;
+}
+
 }  // namespace tsq::operators

@@ -16,4 +16,7 @@ namespace tsq::operators {
 /// aten::quantize_per_tensor.
 [[nodiscard]] bool is_static_rounding(const ir::Model& model, const ir::Node* node);
 
+/// Whether a node rounds a value by a range that is found when the model runs.
+[[nodiscard]] bool is_dynamic_rounding(const ir::Model& model, const ir::Node* node);
+
 }  // namespace tsq::operators

@@ -292,7 +292,7 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                             "(ConvertCustomConfig::set_allow_uncalibrated)",
                             stage.trains ? "train" : "calibrate"));
   }
-  check_decibel_price(options.decibel_price);
+  (void)decibel_price({.decibel_price = options.decibel_price});
   if (options.plan && options.decibel_price)
     throw Error(ErrorCode::BadConfig, "a plan and a price of a decibel both say what is in int8",
                 "give one of them");
@@ -319,7 +319,11 @@ Lowered lower(const Reference& reference, const BackendConfig& backend, const Lo
   Lowered lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");
   if (holds_programs(lowered.module())) metadata["libraries"] = nlohmann::json::array({kRuntimeLibrary});
-  if (stage.plan) metadata["plan"] = io::deflated(detail::plan_of(stage, options).to_dict().dump());
+  if (stage.plan) {
+    Plan plan = detail::plan_of(stage, options);
+    plan.prediction.reset();  // what was expected before the model was made
+    metadata["plan"] = io::deflated(plan.to_dict().dump());
+  }
   if (options.float_dtype != c10::ScalarType::Float)
     metadata["float_dtype"] = dtype_name(options.float_dtype);
   Module module = lowered.module();  // copies share the module

@@ -18,6 +18,7 @@
 #include "config/names/observer_classes.h"
 #include "io/libraries.h"
 #include "ir/analysis.h"
+#include "operators/roundings.h"
 #include "passes/legality.h"
 #include "passes/place/draft.h"
 #include "passes/place/plan_names.h"
@@ -92,7 +93,7 @@ void check_legality([[maybe_unused]] const FlowRow& row, [[maybe_unused]] const 
 }
 
 void check_options(const Stage& stage) {
-  check_decibel_price(stage.options.decibel_price);
+  (void)decibel_price(stage.options);
   torchscript::check_reference_modules(stage.backend);
   if (!stage.equalization.empty() && stage.options.smooth_quant) {
     throw Error(ErrorCode::BadConfig, "smoothing and equalization both scale the channels of a layer's input",
@@ -227,6 +228,13 @@ std::vector<std::string> planned_nodes(const ir::Model& model) {
   return nodes;
 }
 
+/// Whether values of a prepared model are rounded, and not weights alone.
+bool rounds_values(const ir::Model& model) {
+  return std::ranges::any_of(ir::nodes_in_order(*model.graph), [&](const ir::Node* node) {
+    return operators::is_static_rounding(model, node) || operators::is_dynamic_rounding(model, node);
+  });
+}
+
 }  // namespace
 
 void run(Step step, ir::Model& model, const PassContext& context, std::vector<PassRun>* log) {
@@ -241,11 +249,13 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
 }
 
 std::shared_ptr<const noise::NoiseByName> known_noise(const Stage& stage) {
-  if (!stage.options.decibel_price || stage.trains || stage.noise == nullptr) return nullptr;
+  const bool chooses = stage.options.recipe == Recipe::Best && !stage.trains && rounds_values(stage.model);
+  if (!chooses || stage.noise == nullptr) return nullptr;
   const std::lock_guard lock(stage.noise->mutex);
   if (stage.noise->noise != nullptr || stage.kept_samples.samples().empty()) return stage.noise->noise;
   Stage all = stage;
   all.kept_float.clear();
+  all.convert_mapping.reset();
   try {
     stage.noise->noise = noise_of(all, stage.kept_samples.samples(), Rounding::All);
   } catch (const std::exception& error) {  // with all rounded, the model may not run
@@ -287,7 +297,6 @@ std::shared_ptr<Stage> prepared_stage(Stage configured) {
 std::optional<Plan> plan_at(const Stage& calibrated, double noise_price) {
   Stage stage = calibrated;
   stage.plan.reset();
-  stage.options.decibel_price = 0;  // a price decides
   PassContext context = context_of(stage);
   context.noise = known_noise(stage);
   context.noise_price = noise_price;
@@ -351,7 +360,7 @@ std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptio
   detail::run(Step::Settle, stage->model, context, &stage->report.passes);
   if (!stage->plan) {
     context.places_all_in_int8 = measured == Rounding::All;
-    if (!context.places_all_in_int8) context.noise = known_noise(*stage);
+    if (!context.places_all_in_int8) context.noise = known_noise(prepared);
     stage->plan = std::make_shared<const Plan>(drafted_plan(stage->model, context, &stage->report.passes));
   }
   context.plan = stage->plan;

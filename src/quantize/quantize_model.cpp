@@ -318,7 +318,8 @@ Result finished(const Work& work, const QuantizeGoal& goal) {
     fold.trial = detail::tried_samples(work.model, fold.trial);
     result.unseen = Steps(work.events).run("unseen", [&](const Progress&) {
       ConvertOptions convert = convert_options(work.options);
-      if (work.options.decibel_price && !convert.mapping) convert.plan = result.done.reference.plan();
+      const bool is_decided = work.options.recipe == Recipe::Best && !convert.mapping;
+      if (is_decided) convert.plan = result.done.reference.plan();
       return unseen_trial(work, *last.earlier, fold, convert);
     });
     if (result.unseen->fault) return {.done = std::move(result.done)};  // of a model that is not the result

@@ -99,7 +99,8 @@ class Finish {
   Finished run() {
     prepared_ = task_.calibrated(mapping_);
     Stage& stage = stage_of(*prepared_);
-    if (stage.options.decibel_price && task_.times && !task_.samples.empty())
+    const bool may_measure = task_.times && !task_.force && !task_.samples.empty();
+    if (stage.options.recipe == Recipe::Best && may_measure)
       measure_float_times(*prepared_, task_.samples.front());
     Attempt now = whole();
     budget_ = task_.calibration_seconds + conversion_seconds_;

@@ -172,6 +172,7 @@ void check_quantize(const Steps& steps, const tsq::QConfigMapping& mapping, cons
   options.custom = steps.options.custom;
   options.equalization = steps.options.equalization;
   options.recipe = steps.options.recipe;
+  options.decibel_price = steps.options.decibel_price;
   options.python_source = steps.options.python_source;
   options.convert_custom = convert_options(job).custom;
   options.convert_mapping = convert_options(job).mapping;
@@ -224,6 +225,7 @@ void quantize(const json& job) {
               read_config<tsq::EqualizationMapping>(job, "equalization").value_or(tsq::EqualizationMapping{}),
           .recipe = recipe,
           .target = tsq::lowering_target_from_name(job.value("target", "stock")),
+          .decibel_price = 0,  // noise is found by projections at random, which are others in each form
           .python_source = job.value("python_source", false)}};
   steps.model.eval();
   if (job.contains("calibration"))

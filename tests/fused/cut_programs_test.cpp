@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -31,7 +32,11 @@ struct Fused {
 Fused fused(const Module& model, const std::vector<Sample>& samples, Recipe recipe = Recipe::Best) {
   const BackendConfig backend = mode_backend_config(QuantizeMode::Static, recipe, backend_config("x86"));
   const QConfigMapping mapping = mode_qconfig_mapping(QuantizeMode::Static, recipe, "x86");
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe, .target = LoweringTarget::Fused});
+  Prepared prepared = prepare(model, mapping, backend,
+                              {.recipe = recipe,
+                               .target = LoweringTarget::Fused,
+                               .machine = testing::slow_in_float(),
+                               .decibel_price = 0});
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
   const Lowered lowered = lower(reference, backend);

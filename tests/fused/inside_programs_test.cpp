@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -25,7 +26,8 @@ Module fused(const Module& model, const std::vector<Sample>& samples) {
       mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
   const QConfigMapping mapping = mode_qconfig_mapping(QuantizeMode::Static, Recipe::Best, "x86");
   Prepared prepared =
-      prepare(model, mapping, backend, {.recipe = Recipe::Best, .target = LoweringTarget::Fused});
+      prepare(model, mapping, backend,
+              {.target = LoweringTarget::Fused, .machine = testing::slow_in_float(), .decibel_price = 0});
   calibrate(prepared, samples);
   return convert(prepared, backend).module();
 }

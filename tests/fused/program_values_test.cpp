@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 #include "trial/captured.h"
 
@@ -37,7 +38,8 @@ Module network() {
 Module converted(const Module& model, const std::vector<Sample>& samples, LoweringTarget target) {
   const BackendConfig backend =
       mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.target = target});
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend,
+                              {.target = target, .machine = testing::slow_in_float(), .decibel_price = 0});
   calibrate(prepared, samples);
   return convert(prepared, backend).module();
 }
@@ -198,7 +200,9 @@ TEST(ComparedRows, OfAProgramThatLooksWordsUpAreThoseOfItsLayers) {
   for (int i = 0; i < 4; ++i) samples.push_back({torch::randint(50, {2, 9}, at::kLong)});
   const BackendConfig backend =
       mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.target = LoweringTarget::Fused});
+  Prepared prepared =
+      prepare(model, best_qconfig_mapping("x86"), backend,
+              {.target = LoweringTarget::Fused, .machine = testing::slow_in_float(), .decibel_price = 0});
   calibrate(prepared, samples);
   const ComparedLayers compared = compare_layers(model, convert(prepared, backend).module(), samples);
   for (const std::string layer : {"first", "head"}) {

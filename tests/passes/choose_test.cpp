@@ -11,6 +11,8 @@
 #include "passes/place/choice_problem.h"
 #include "passes/place/passes.h"
 #include "support/before_pass.h"
+#include "support/best_model.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -132,12 +134,6 @@ TEST(Choose, ThePriceOfConvertTakesThePlaceOfThatOfPrepare) {
   EXPECT_EQ(plan_at(calibrated(1e6), 0.005), plan_at(calibrated(0.005), std::nullopt));
 }
 
-TEST(Choose, RulesDecideWhereThereIsNoPrice) {
-  const Plan by_rules = plan_at(calibrated(std::nullopt), std::nullopt);
-  EXPECT_TRUE(std::ranges::none_of(by_rules.operators,
-                                   [](const PlannedOperator& op) { return op.reason == Reason::Costs; }));
-}
-
 TEST(Choose, AFileKnowsTheNoise) {
   const testing::TemporaryFolder folder;
   const Prepared prepared = calibrated(0.005);
@@ -153,6 +149,46 @@ TEST(Choose, TheReportHasThePrices) {
   ASSERT_NE(left, plan.operators.end());
   EXPECT_THAT(left->detail,
               ContainsRegex("^float [0-9.e+]+ µs, no noise; int8 [0-9.e+]+ µs, noise of -[0-9]+ dB$"));
+}
+
+/// Layers of a few numbers, and of many.
+Module small_and_large() {
+  torch::manual_seed(5);
+  Module model = testing::user_module("SmallAndLarge");
+  model.register_module("small", testing::linear(8, 8));
+  model.register_module("large", testing::linear(512, 512));
+  model.define("def forward(self, x):\n  return self.large.forward(x), self.small.forward(x[:, :8])\n");
+  testing::scale_as_trained(model);
+  return model;
+}
+
+TEST(Choose, DynamicLayersAreInInt8AsFarAsTheirNoiseAllows) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared =
+      prepare(small_and_large(), best_dynamic_qconfig_mapping(), backend, {.target_cpu = TargetCpu::Vnni});
+  std::vector<Sample> data;
+  for (int i = 0; i < 4; ++i) data.push_back({torch::randn({32, 512})});
+  calibrate(prepared, data);
+  const auto dynamic_layers = [&](double price) {
+    const Lowered lowered = convert(prepared, backend, {.decibel_price = price});
+    return testing::count(lowered.module(), "quantized::linear_dynamic");
+  };
+  EXPECT_EQ(dynamic_layers(0), 2U);
+  EXPECT_EQ(dynamic_layers(1e6), 0U);
+}
+
+/// However much faster the kernel is that returns bytes.
+TEST(Choose, TheLastLinearLayersReturnFloats) {
+  for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    const BackendConfig backend = backend_config(engine);
+    Prepared prepared = prepare(small_and_large(), best_qconfig_mapping(engine), backend,
+                                {.machine = testing::slow_in_float(), .decibel_price = 0});
+    calibrate(prepared, std::vector<Sample>{{torch::randn({32, 512})}});
+    const Plan plan = convert_to_reference(prepared, backend).plan();
+    EXPECT_EQ(std::ranges::find(plan.operators, "large", &PlannedOperator::layer)->placement,
+              Placement::Int8FloatOut)
+        << engine;
+  }
 }
 
 TEST(Choose, APlanIsCarriedOutAsItIs) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "passes/tune/passes.h"
+#include "support/machine_profiles.h"
 #include "support/pass_model.h"
 #include "support/small_models.h"
 
@@ -44,7 +45,7 @@ std::vector<Sample> signals(const std::vector<int64_t>& shape) {
 
 Module quantized(const Module& model, const std::vector<Sample>& samples, const QConfigMapping& mapping,
                  Report* report = nullptr) {
-  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = Recipe::Best});
+  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.machine = testing::slow_in_float()});
   calibrate(prepared, samples);
   if (report != nullptr) *report = prepared.report();
   return convert(prepared, backend_config("x86"));
@@ -118,8 +119,8 @@ TEST(FilterBank, OfManyCopiesIsReadByAnInt8KernelThatGivesFloatOrStaysFloat) {
       "  return torch.softmax(torch.conv1d(self.head.forward(x), self.filter, None, [1], [32]), -1)\n");
   const std::vector<Sample> samples = signals({6, 1, 64});
   const auto lowered = [&](const char* engine) {
-    Prepared prepared =
-        prepare(model, best_qconfig_mapping(engine), backend_config(engine), {.recipe = Recipe::Best});
+    Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine),
+                                {.machine = testing::slow_in_float()});
     calibrate(prepared, samples);
     return graph_of(convert(prepared, backend_config(engine)));
   };

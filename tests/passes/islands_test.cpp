@@ -14,6 +14,7 @@
 #include "ir/value_numbers.h"
 #include "pipeline/stage.h"
 #include "support/before_pass.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -34,7 +35,8 @@ Prepared prepared() {
       "def forward(self, x):\n"
       "  y = torch.erf(self.a.forward(x))\n"
       "  return self.b.forward(torch.erf(y + y))\n");
-  return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                 {.machine = testing::slow_in_float()});
 }
 
 Prepared calibrated() {

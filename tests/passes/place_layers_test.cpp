@@ -8,6 +8,7 @@
 #include "ir/value_numbers.h"
 #include "passes/place/passes.h"
 #include "support/before_pass.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -27,12 +28,6 @@ Module network(const std::vector<std::pair<std::string, Module>>& layers, const 
   for (const auto& [name, layer] : layers) model.register_module(name, layer);
   model.define("def forward(self, x):\n" + body + "  return y\n");
   return model;
-}
-
-Module depthwise(int64_t channels, int64_t kernel) {
-  Module result = testing::conv2d(1, channels, kernel);
-  result.setattr("groups", channels);
-  return result;
 }
 
 const ir::NodeRecord& record(const CalibratedModel& result, const std::string& path) {
@@ -68,60 +63,6 @@ TEST(LeaveNonFinite, WhereNobodyLooksForItNothingChanges) {
   }
 }
 
-/// x → first → prelu → second on maps of `size` × `size`.
-CalibratedModel with_prelu(int64_t size) {
-  torch::manual_seed(1);
-  const Module model = network({{"first", testing::conv2d(4, 32, 3)},
-                                {"prelu", testing::prelu(32)},
-                                {"second", testing::conv2d(32, 16, 1)}},
-                               "  y = self.second.forward(self.prelu.forward(self.first.forward(x)))\n");
-  return testing::before_pass(model, torch::randn({2, 4, size, size}), "x86", "leave_float_activations");
-}
-
-TEST(LeaveFloatActivations, NothingIsRoundedInFrontOfAnActivationThatIsAsFastInFloat) {
-  CalibratedModel result = with_prelu(64);
-  ASSERT_NE(output_observer(call_node(result.model, "first")), nullptr);
-  EXPECT_TRUE(passes::leave_float_activations(result.model, result.context));
-  EXPECT_EQ(output_observer(call_node(result.model, "first")), nullptr);
-  EXPECT_EQ(record(result, "prelu").placement, Placement::Float);
-  EXPECT_EQ(record(result, "prelu").reason, Reason::FloatAfterLayer);
-}
-
-TEST(LeaveFloatActivations, AfterASmallLayerTheActivationIsQuantized) {
-  CalibratedModel result = with_prelu(4);
-  EXPECT_FALSE(passes::leave_float_activations(result.model, result.context));
-  EXPECT_NE(output_observer(call_node(result.model, "first")), nullptr);
-  EXPECT_TRUE(record(result, "prelu").observed);
-  EXPECT_TRUE(record(result, "prelu").decision.quantized);
-  EXPECT_TRUE(record(result, "prelu").decision.reason.empty());
-}
-
-TEST(LeaveFloatActivations, TheSizesThatCalibrationSawDecide) {
-  CalibratedModel result = with_prelu(64);
-  const auto number = ir::value_number(call_node(result.model, "first")->output());
-  ASSERT_TRUE(number.has_value());
-  ir::facts_at(result.model.facts, *number).sizes = {
-      {4, {.smallest = {2, 32, 2, 2}, .largest = {2, 32, 2, 2}}}};
-  EXPECT_FALSE(passes::leave_float_activations(result.model, result.context));
-}
-
-TEST(LeaveFloatActivations, OnlyQuantizedOperatorsReadARoundedActivation) {
-  torch::manual_seed(1);
-  const Module model = network({{"first", testing::conv2d(4, 32, 3)},
-                                {"prelu", testing::prelu(32)},
-                                {"second", testing::conv2d(32, 16, 1)}},
-                               "  z = self.prelu.forward(self.first.forward(x))\n"
-                               "  y = self.second.forward(z), torch.erf(z)\n");
-  for (const int64_t size : {4, 64}) {
-    CalibratedModel result =
-        testing::before_pass(model, torch::randn({2, 4, size, size}), "x86", "leave_float_activations");
-    EXPECT_TRUE(passes::leave_float_activations(result.model, result.context));
-    EXPECT_NE(input_observer(call_node(result.model, "second")), nullptr);
-    EXPECT_EQ(testing::node_of_kind(result.model, "aten::erf")->input(0),
-              call_node(result.model, "prelu")->output());
-  }
-}
-
 /// x → one → two.
 CalibratedModel two_linears(const std::string& body, const char* pass) {
   torch::manual_seed(2);
@@ -146,109 +87,6 @@ TEST(KeepExactWeights, ALayerThatReadsRoundedValuesIsNot) {
   CalibratedModel result = two_linears(kBoth, "keep_exact_weights");
   EXPECT_FALSE(passes::keep_exact_weights(result.model, result.context));
   EXPECT_EQ(record(result, "one").placement, Placement::Int8);
-}
-
-TEST(LeaveFloatOutputs, WhatOnlyFloatOperatorsReadIsNotRounded) {
-  CalibratedModel result = two_linears("  y = torch.gelu(self.one.forward(x))\n", "leave_float_outputs");
-  ASSERT_NE(output_observer(call_node(result.model, "one")), nullptr);
-  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
-  EXPECT_EQ(output_observer(call_node(result.model, "one")), nullptr);
-  EXPECT_NE(input_observer(call_node(result.model, "one")), nullptr);
-}
-
-TEST(LeaveFloatOutputs, OperatorsThatMoveValuesAreLookedThrough) {
-  CalibratedModel result =
-      two_linears("  z = self.one.forward(x).view([3, 4, 8]).transpose(0, 1)\n  y = torch.gelu(z)\n",
-                  "leave_float_outputs");
-  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
-  EXPECT_EQ(testing::count(result.model, "prim::tsq_observer"), 1U) << "that of the input";
-}
-
-TEST(LeaveFloatOutputs, WhatAKernelReadsStaysRounded) {
-  CalibratedModel result = two_linears(kBoth, "leave_float_outputs");
-  passes::leave_float_outputs(result.model, result.context);
-  EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
-  EXPECT_EQ(output_observer(call_node(result.model, "two")), nullptr);
-}
-
-/// x → one → two on an engine whose kernel that returns float finds the range of its input.
-CalibratedModel before_float_outputs(const std::string& body) {
-  torch::manual_seed(2);
-  const Module model = network({{"one", testing::linear(8, 8)}, {"two", testing::linear(8, 8)}}, body);
-  return testing::before_pass(model, torch::randn({12, 8}), "qnnpack", "leave_float_outputs");
-}
-
-TEST(LeaveFloatOutputs, WhatTheModelReturnsIsNotRoundedAfterAnInt8KernelEither) {
-  CalibratedModel result =
-      before_float_outputs("  y = torch.softmax(self.two.forward(self.one.forward(x)), 1)\n");
-  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
-  EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
-  EXPECT_EQ(output_observer(call_node(result.model, "two")), nullptr);
-}
-
-TEST(LeaveFloatOutputs, BeforeFurtherInt8KernelsItIs) {
-  CalibratedModel result = before_float_outputs(
-      "  y = self.one.forward(torch.gelu(self.two.forward(torch.relu(self.one.forward(x)))))\n");
-  passes::leave_float_outputs(result.model, result.context);
-  EXPECT_NE(output_observer(call_node(result.model, "two")), nullptr);
-}
-
-/// Layer `one` at the end of a branch that is always entered; `after` computes y from what the `if` returns.
-CalibratedModel linear_in_branch(const std::string& after) {
-  return two_linears(
-      "  if bool(torch.sum(x) < 1000):\n    z = self.one.forward(x)\n  else:\n    z = torch.sin(x)\n" + after,
-      "leave_float_outputs");
-}
-
-TEST(LeaveFloatOutputs, WhatABranchReturnsIsNotRoundedWhereOnlyFloatOperatorsReadIt) {
-  CalibratedModel result = linear_in_branch("  y = torch.gelu(z.view([3, 4, 8]))\n");
-  ASSERT_NE(output_observer(call_node(result.model, "one")), nullptr);
-  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
-  EXPECT_EQ(output_observer(call_node(result.model, "one")), nullptr);
-}
-
-TEST(LeaveFloatOutputs, WhatABranchReturnsStaysRoundedWhereAKernelReadsIt) {
-  CalibratedModel result = linear_in_branch("  y = self.two.forward(z.view([3, 4, 8]))\n");
-  passes::leave_float_outputs(result.model, result.context);
-  EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
-}
-
-TEST(LeaveFloatOutputs, WhatGoesIntoALoopIsNotRoundedWhereOnlyFloatOperatorsReadIt) {
-  CalibratedModel result = two_linears(
-      "  y = self.one.forward(x)\n  for i in range(x.size(0)):\n    y = torch.sin(y)\n  y = torch.gelu(y)\n",
-      "leave_float_outputs");
-  ASSERT_NE(output_observer(call_node(result.model, "one")), nullptr);
-  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
-  EXPECT_EQ(output_observer(call_node(result.model, "one")), nullptr);
-}
-
-TEST(LeaveFloatOutputs, WhatALoopReturnsStaysRoundedWhereItsBodyReadsIt) {
-  CalibratedModel result =
-      two_linears("  y = x\n  for i in range(x.size(0)):\n    y = self.one.forward(y)\n  y = torch.gelu(y)\n",
-                  "leave_float_outputs");
-  passes::leave_float_outputs(result.model, result.context);
-  EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
-}
-
-/// A layer of 4,194,304 multiply-accumulates, and one of 131,072 that ends in GELU.
-CalibratedModel with_small_layer(int64_t large) {
-  torch::manual_seed(3);
-  const Module model = network({{"large", testing::linear(256, large)}, {"small", testing::linear(large, 8)}},
-                               "  y = torch.gelu(self.small.forward(torch.relu(self.large.forward(x))))\n");
-  return testing::before_pass(model, torch::randn({64, 256}), "x86", "leave_small_layers");
-}
-
-TEST(LeaveSmallLayers, ASmallPartOfTheNetworkStaysFloat) {
-  CalibratedModel result = with_small_layer(256);
-  EXPECT_TRUE(passes::leave_small_layers(result.model, result.context));
-  EXPECT_EQ(record(result, "small").placement, Placement::Float);
-  EXPECT_EQ(record(result, "small").reason, Reason::SmallLayer);
-}
-
-TEST(LeaveSmallLayers, ALargePartDoesNot) {
-  CalibratedModel result = two_linears(kBoth, "leave_small_layers");
-  EXPECT_FALSE(passes::leave_small_layers(result.model, result.context));
-  EXPECT_EQ(record(result, "two").placement, Placement::Int8);
 }
 
 /// A convolution of 4 channels, 3x3 with padding 1, after `padding`.
@@ -291,31 +129,6 @@ TEST(PlacePadding, AnythingButZerosIsNotTheConvolutions) {
   EXPECT_FALSE(testing::layer(result.model, "conv").fold);
 }
 
-/// x → first → a depthwise convolution → last.
-CalibratedModel with_depthwise(int64_t channels, int64_t kernel, const char* engine, const char* pass) {
-  torch::manual_seed(5);
-  const Module model = network({{"first", testing::conv2d(3, channels, 1)},
-                                {"depthwise", depthwise(channels, kernel)},
-                                {"last", testing::conv2d(channels, 4, 1)}},
-                               "  y = self.last.forward(self.depthwise.forward(self.first.forward(x)))\n");
-  return testing::before_pass(model, torch::randn({1, 3, 9, 9}), engine, pass);
-}
-
-TEST(LeaveSlowLayers, ALayerWithoutAFastKernelIsFloat) {
-  CalibratedModel result = with_depthwise(8, 4, "fbgemm", "leave_slow_layers");
-  EXPECT_TRUE(passes::leave_slow_layers(result.model, result.context));
-  EXPECT_EQ(record(result, "depthwise").placement, Placement::Float);
-  EXPECT_EQ(record(result, "depthwise").reason, Reason::SlowKernel);
-  EXPECT_EQ(record(result, "first").placement, Placement::Int8);
-  EXPECT_EQ(record(result, "last").placement, Placement::Int8);
-}
-
-TEST(LeaveSlowLayers, ALayerWithAFastKernelIsNot) {
-  CalibratedModel result = with_depthwise(8, 3, "fbgemm", "leave_slow_layers");
-  EXPECT_FALSE(passes::leave_slow_layers(result.model, result.context));
-  EXPECT_EQ(record(result, "depthwise").placement, Placement::Int8);
-}
-
 /// x → first → a transposed convolution → last, on a processor whose oneDNN is at fault.
 CalibratedModel with_transposed(int64_t channels_out) {
   torch::manual_seed(5);
@@ -346,19 +159,6 @@ TEST(LeaveFaultyLayers, ALayerWhoseKernelIsRightIsNot) {
   EXPECT_EQ(record(result, "up").placement, Placement::Int8);
 }
 
-TEST(TakeOtherKernels, ASlowLayerHasTheKernelThatReturnsFloat) {
-  CalibratedModel result = with_depthwise(104, 4, "x86", "take_other_kernels");
-  EXPECT_TRUE(passes::take_other_kernels(result.model, result.context));
-  EXPECT_EQ(record(result, "depthwise").placement, Placement::Int8FloatOut);
-  EXPECT_TRUE(record(result, "depthwise").decision.quantized);
-}
-
-TEST(TakeOtherKernels, AFastLayerKeepsItsOwn) {
-  CalibratedModel result = with_depthwise(104, 3, "x86", "take_other_kernels");
-  EXPECT_FALSE(passes::take_other_kernels(result.model, result.context));
-  EXPECT_EQ(record(result, "depthwise").placement, Placement::Int8);
-}
-
 /// An LSTM of so many layers, in an operator with weights of the model's own.
 CalibratedModel recurrent(int64_t layers, LoweringTarget target = LoweringTarget::Stock) {
   torch::manual_seed(6);
@@ -377,7 +177,7 @@ CalibratedModel recurrent(int64_t layers, LoweringTarget target = LoweringTarget
   model.define("def forward(self, x, h):\n  return torch.lstm(x, [h, h], [" + weights + "], True, " +
                std::to_string(layers) + ", 0.0, False, False, False)[0]\n");
   Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = Recipe::Best, .target = target});
+                              {.target = target, .machine = testing::slow_in_float()});
   calibrate(prepared, std::vector<Sample>{{torch::randn({7, 2, 6}), torch::zeros({layers, 2, kHidden})}});
   return testing::before_pass(prepared, "read_recurrent_inputs");
 }

@@ -17,6 +17,7 @@
 #include "passes/place/passes.h"
 #include "pipeline/stage.h"
 #include "support/before_pass.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -31,7 +32,8 @@ Prepared prepared(Recipe recipe = Recipe::Best) {
       "def forward(self, x):\n"
       "  y = torch.relu(self.one.forward(x))\n"
       "  return self.three.forward(torch.gelu(self.two.forward(y)))\n");
-  Prepared result = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = recipe});
+  Prepared result = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                            {.recipe = recipe, .machine = testing::slow_in_float()});
   const std::vector<Sample> samples{{at::linspace(-1, 1, 4 * 12 * 12).view({1, 4, 12, 12})}};
   calibrate(result, samples);
   return result;
@@ -76,7 +78,7 @@ TEST(Plan, EachPlacementAndReasonHasANameOfItsOwn) {
     EXPECT_EQ(reason_named(to_string(reason)), reason);
   }
   EXPECT_EQ(placement_named("elsewhere"), std::nullopt);
-  EXPECT_EQ(to_string(Reason::SmallLayer), "small_layer");
+  EXPECT_EQ(to_string(Reason::ReadsFloat), "reads_float");
 }
 
 TEST(Plan, IsTheSameOutOfItsJson) {
@@ -141,7 +143,7 @@ TEST(Plan, ADraftLeavesItsModelAlone) {
   const std::string before = calibrated.model.graph->toString();
   passes::Draft draft(calibrated.model);
   passes::place_by_table(draft.model(), calibrated.context);
-  passes::leave_float_outputs(draft.model(), calibrated.context);
+  passes::choose(draft.model(), calibrated.context);
   EXPECT_EQ(calibrated.model.graph->toString(), before);
   EXPECT_TRUE(std::ranges::all_of(calibrated.model.records, [](const ir::NodeRecord& record) {
     return record.placement == Placement::Undecided;
@@ -184,7 +186,8 @@ TEST(Plan, AnOperatorThatIsPlannedInFloatBetweenRoundedValuesIsNoInt8Kernel) {
   model.define(
       "def forward(self, x):\n"
       "  return self.three.forward(self.one.forward(x) + self.two.forward(x))\n");
-  Prepared result = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {});
+  Prepared result = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                            {.machine = testing::slow_in_float()});
   const std::vector<Sample> samples{{at::linspace(-1, 1, 4 * 12 * 12).view({1, 4, 12, 12})}};
   calibrate(result, samples);
   const auto code_with = [&](const Plan& plan) {
@@ -261,7 +264,8 @@ torch::jit::Module refused_sum() {
 
 TEST(Plan, WhatEveryKernelRefusesIsPlannedBetweenRoundingsAndNotInInt8) {
   const torch::jit::Module model = refused_sum();
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                              {.machine = testing::slow_in_float()});
   calibrate(prepared, std::vector<Sample>{{torch::randn({1, 4, 12, 12})}});
   Plan plan = converted(prepared).plan();
   const auto sum = std::ranges::find_if(
@@ -315,6 +319,7 @@ TEST(Plan, PreparedReferenceAndQuantizedFilesHoldIt) {
   EXPECT_EQ(loaded.plan(), plan);
   EXPECT_EQ(code_of(loaded), code_of(edited));
   save(lower(edited, backend_config("x86")), path);
+  plan.prediction.reset();  // of a model that is made nobody needs one
   EXPECT_EQ(read_plan(path), plan);
 }
 
@@ -339,7 +344,8 @@ TEST(Plan, OfAFileNamesWhatLowerKeptWhereCalibrationHasFoldedCasts) {
       "def forward(self, x):\n"
       "  y = self.one.forward(x) + self.shift.to(x.dtype)\n"
       "  return self.two.forward(torch.relu(y))\n");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.machine = testing::slow_in_float()});
   calibrate(prepared, std::vector<Sample>{{torch::randn({1, 4, 12, 12})}});
   const Reference reference = converted(prepared);
   const std::string kept = decision(reference.report(), "two").node;

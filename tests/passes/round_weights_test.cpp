@@ -11,6 +11,7 @@
 #include "passes/weights/passes.h"
 #include "pipeline/stage.h"
 #include "support/calibrated_model.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -20,7 +21,7 @@ namespace {
 using torch::jit::Module;
 
 const PrepareOptions kNearest{.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest};
-const PrepareOptions kLearned{.recipe = Recipe::Best};
+const PrepareOptions kLearned{.machine = testing::slow_in_float()};
 
 /// One layer "a", and data whose neighbouring values are alike, as in images.
 struct Network {
@@ -61,8 +62,10 @@ std::vector<Network> networks() {
 }
 
 Prepared prepared(const Network& network, const PrepareOptions& options) {
+  PrepareOptions on_slow_floats = options;
+  on_slow_floats.machine = testing::slow_in_float();
   Prepared result =
-      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), options);
+      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), on_slow_floats);
   calibrate(result, network.samples);
   return result;
 }

@@ -8,6 +8,7 @@
 
 #include "pipeline/stage.h"
 #include "support/calibrated_model.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -72,8 +73,8 @@ Module passing(const std::string& activation) {
 Prepared calibrated(const Module& model, LoweringTarget target, const std::vector<Sample>& samples,
                     std::optional<double> margin = std::nullopt) {
   Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = Recipe::Best,
-                               .target = target,
+                              {.target = target,
+                               .machine = testing::slow_in_float(),
                                .cross_layer_margin = margin,
                                .weight_rounding = WeightRounding::Nearest});
   calibrate(prepared, samples);

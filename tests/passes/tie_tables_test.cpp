@@ -16,6 +16,7 @@
 #include "passes/weights/passes.h"
 #include "support/best_model.h"
 #include "support/calibrated_model.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -55,7 +56,7 @@ at::Tensor ids() {
 
 Module quantized(const Module& model, const QConfigMapping& mapping, const std::string& engine) {
   const BackendConfig backend = with_weight_only(backend_config(engine));
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Best});
+  Prepared prepared = prepare(model, mapping, backend, {.machine = testing::slow_in_float()});
   calibrate(prepared, std::vector<Sample>{{ids()}});
   return convert(prepared, backend);
 }
@@ -78,7 +79,7 @@ int64_t tables_in(const Module& module) {
 
 testing::CalibratedModel reference_of(const Module& model) {
   Prepared prepared = prepare(model, best_qconfig_mapping("x86"), with_weight_only(backend_config("x86")),
-                              {.recipe = Recipe::Best});
+                              {.machine = testing::slow_in_float()});
   calibrate(prepared, std::vector<Sample>{{ids()}});
   testing::CalibratedModel result = testing::calibrated_model(prepared);
   passes::take_channel_statistics(result.model, result.context);

@@ -14,6 +14,7 @@
 #include "support/before_pass.h"
 #include "support/best_model.h"
 #include "support/calibrated_model.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -53,7 +54,8 @@ std::string saved(const Module& module) {
 }
 
 testing::CalibratedModel reference_of(const Module& model) {
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"));
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
+                              {.machine = testing::slow_in_float()});
   calibrate(prepared, std::vector<Sample>{{rows()}});
   testing::CalibratedModel result = testing::calibrated_model(prepared);
   passes::take_channel_statistics(result.model, result.context);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/lowered.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -363,8 +364,8 @@ TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
 std::vector<std::string> notes_on_sums(const Module& model, const std::string& layer_or_op,
                                        const at::Tensor& input, Recipe recipe, TargetCpu cpu) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = recipe, .target_cpu = cpu});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
+                              {.recipe = recipe, .target_cpu = cpu, .machine = testing::slow_in_float()});
   calibrate(prepared, std::vector<Sample>{{input}});
   return notes_of(decision_of(convert_to_reference(prepared, backend).report(), layer_or_op));
 }

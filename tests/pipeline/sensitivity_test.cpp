@@ -15,6 +15,7 @@
 #include "pipeline/float_layers.h"
 #include "pipeline/stage.h"
 #include "support/lowered.h"
+#include "support/machine_profiles.h"
 #include "support/rank_correlation.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
@@ -76,7 +77,8 @@ QConfigMapping mapping_for(const Setting& setting) {
 
 Prepared calibrated(const Module& model, const QConfigMapping& mapping,
                     const Setting& setting = {Recipe::Fx, "x86"}) {
-  Prepared prepared = prepare(model, mapping, backend_config(setting.backend), {.recipe = setting.recipe});
+  Prepared prepared = prepare(model, mapping, backend_config(setting.backend),
+                              {.recipe = setting.recipe, .machine = testing::slow_in_float()});
   calibrate(prepared, samples());
   return prepared;
 }
@@ -256,35 +258,43 @@ Module model_with_additions() {
 }
 
 /// Small layers in a loop: one alone is faster in float, all together are not.
-Module model_with_a_loop() {
+/// Each layer alone would have to round what it reads.
+Module model_of_a_chain() {
   torch::manual_seed(2);
-  Module model = testing::user_module("Loop");
-  model.register_module("z", testing::linear(32, 16));
-  model.register_module("n", testing::linear(16, 16));
-  model.register_module("u", testing::linear(16, 16));
-  model.register_module("wide", testing::linear(16, 128));
-  model.register_module("last", testing::linear(128, 16));
-  model.define(R"(
-def forward(self, x):
-  h = torch.zeros([x.size(0), x.size(2)])
-  out = []
-  for i in range(x.size(1)):
-    now = torch.select(x, 1, i)
-    z = torch.sigmoid(self.z.forward(torch.cat([now, h], 1)))
-    h = (1 - z) * torch.tanh(self.n.forward(now) + z * self.u.forward(h)) + z * h
-    out.append(h)
-  return self.last.forward(torch.relu(self.wide.forward(torch.stack(out, 1))))
-)");
+  Module model = testing::user_module("Chain");
+  std::string chain = "x";
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "layer" + std::to_string(i);
+    model.register_module(name, testing::linear(96, 96));
+    chain = "torch.relu(self." + name + ".forward(" + chain + "))";
+  }
+  model.define("def forward(self, x):\n  return " + chain + "\n");
   model.eval();
   return model;
 }
 
+/// A machine on which rounding takes longer than a float layer, and less than four.
+std::shared_ptr<const MachineProfile> slow_in_rounding() {
+  MachineProfile profile = *machine_profile("avx512-vnni");
+  const auto set = [&](const char* kernel, double nanoseconds) {
+    for (auto& [threads, kernels] : profile.by_threads) kernels[kernel] = {{"call", nanoseconds}};
+  };
+  set("aten::linear", 10'000);
+  set("aten::quantize_per_tensor", 20'000);
+  set("x86 quantized::linear_with_input_q_dq_qweight_dq_output_fp32", 20'000);
+  set("x86 quantized::linear", 100);
+  set("x86 aten::dequantize", 100);
+  return std::make_shared<const MachineProfile>(std::move(profile));
+}
+
 TEST(Sensitivity, ALayerThatIsInt8OnlyWithOthersIsJudgedByWhatTheWholeHasLessWithoutIt) {
   const BackendConfig backend = backend_config("x86");
-  std::vector<Sample> data;
+  std::size_t only_with_others = 0;
   torch::manual_seed(3);
-  for (int i = 0; i < 8; ++i) data.push_back({torch::randn({4, 6, 16})});
-  Prepared prepared = prepare(model_with_a_loop(), best_qconfig_mapping("x86"), backend);
+  std::vector<Sample> data;
+  for (int i = 0; i < 4; ++i) data.push_back({torch::randn({8, 96})});
+  Prepared prepared =
+      prepare(model_of_a_chain(), best_qconfig_mapping("x86"), backend, {.machine = slow_in_rounding()});
   calibrate(prepared, data);
   const detail::Calibrated model = detail::calibrated(prepared);
   const detail::FloatOutputs wanted(detail::stage_of(prepared).float_model, data);
@@ -298,7 +308,6 @@ TEST(Sensitivity, ALayerThatIsInt8OnlyWithOthersIsJudgedByWhatTheWholeHasLessWit
   std::map<std::string, double> alone_db;
   for (const LayerSensitivity& each : sensitivity(prepared, backend, data).layers)
     alone_db.emplace(each.layer.nodes.front(), each.alone_db);
-  std::size_t only_with_others = 0;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Lowered alone = lowered(detail::all_but(model, i));
     if (detail::is_quantized(alone.report(), model.layers[i]) ||

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "outputs/output_power.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 #include "trial/referee.h"
 
@@ -232,8 +233,10 @@ TEST(Quantize, AModelOfATableOfOnesOwnRunsWithTheEngineThatTheTableNames) {
   } catch (const Error& error) {
     EXPECT_EQ(error.problem(), "the table 'mine' names no engine");
   }
-  const Quantized quantized = quantize(
-      chain(), samples(), {.backend_config = BackendConfig(own).set_engine("onednn"), .times = false});
+  const Quantized quantized = quantize(chain(), samples(),
+                                       {.backend_config = BackendConfig(own).set_engine("onednn"),
+                                        .machine = testing::slow_in_float(),
+                                        .times = false});
   EXPECT_EQ(quantized.mapping, best_qconfig_mapping("onednn"));
   const std::string file = (std::filesystem::temp_directory_path() / "tsq-own-table.pt").string();
   save(quantized.module(), file);
@@ -462,9 +465,12 @@ TEST(Quantize, LostDecisionsAreToldThoughTheWholeIsRight) {
 
 TEST(Quantize, WhatIsReturnedKeepsItsDecisionsOnEveryEngine) {
   for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
-    const Quantized quantized =
-        quantize(tagger(), samples(),
-                 {.backend = engine, .decisions = kScores, .times = false, .float_bytes = kLargeFile});
+    const Quantized quantized = quantize(tagger(), samples(),
+                                         {.backend = engine,
+                                          .machine = testing::slow_in_float(),
+                                          .decisions = kScores,
+                                          .times = false,
+                                          .float_bytes = kLargeFile});
     ASSERT_FALSE(quantized.is_float_model);
     const Decisions& decisions = quantized.trial.outputs.at(0).decisions.clear;
     EXPECT_GT(decisions.rows, 64U) << engine;

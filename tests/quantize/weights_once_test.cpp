@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -160,7 +161,8 @@ TEST(CastWeightsOnce, ATensorOfTwoNamesIsInTheFileOnce) {
     std::vector<Sample> samples;
     for (int i = 0; i < 8; ++i) samples.push_back({torch::randn({16, kFeatures})});
     const Quantized quantized =
-        quantize(cast_by_two_names(), samples, {.backend = engine, .times = false, .force = true});
+        quantize(cast_by_two_names(), samples,
+                 {.backend = engine, .machine = testing::slow_in_float(), .times = false, .force = true});
     EXPECT_EQ(weights_in(saved(quantized.module())), 1U) << engine;
   }
 }

@@ -7,6 +7,7 @@
 
 #include "ir/analysis.h"
 #include "passes/flow.h"
+#include "support/machine_profiles.h"
 
 namespace tsq::testing {
 namespace {
@@ -35,7 +36,7 @@ CalibratedModel before_pass(const Prepared& prepared, std::string_view pass) {
 CalibratedModel before_pass(const torch::jit::Module& model, const at::Tensor& input,
                             const std::string& engine, std::string_view pass) {
   Prepared prepared =
-      prepare(model, best_qconfig_mapping(engine), backend_config(engine), {.recipe = Recipe::Best});
+      prepare(model, best_qconfig_mapping(engine), backend_config(engine), {.machine = slow_in_float()});
   calibrate(prepared, std::vector<Sample>{{input}});
   return before_pass(prepared, pass);
 }

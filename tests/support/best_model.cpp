@@ -11,15 +11,18 @@ namespace tsq::testing {
 
 using torch::jit::Module;
 
-Reference best_reference(const Module& model, const at::Tensor& input, const std::string& engine) {
+Reference best_reference(const Module& model, const at::Tensor& input, const std::string& engine,
+                         const std::shared_ptr<const MachineProfile>& machine) {
   const BackendConfig backend = backend_config(engine);
-  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {.recipe = Recipe::Best});
+  Prepared prepared =
+      prepare(model, best_qconfig_mapping(engine), backend, {.machine = machine, .decibel_price = 0});
   calibrate(prepared, std::vector<Sample>{{input}});
   return convert_to_reference(prepared, backend);
 }
 
-Module best_model(const Module& model, const at::Tensor& input, const std::string& engine) {
-  return lower(best_reference(model, input, engine), backend_config(engine));
+Module best_model(const Module& model, const at::Tensor& input, const std::string& engine,
+                  const std::shared_ptr<const MachineProfile>& machine) {
+  return lower(best_reference(model, input, engine, machine), backend_config(engine));
 }
 
 std::size_t count(const Module& model, const std::string& kind) {

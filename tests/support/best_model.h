@@ -3,14 +3,20 @@
 #include <ATen/core/Tensor.h>
 #include <tsq/quantize.h>
 
+#include <memory>
 #include <string>
+
+#include "support/machine_profiles.h"
 
 namespace tsq::testing {
 
-/// What recipe best makes of a model of one input, calibrated with that input.
-Reference best_reference(const torch::jit::Module& model, const at::Tensor& input, const std::string& engine);
+/// What recipe best makes of a model of one input, calibrated with that input, for a machine: one on which
+/// int8 is worth its while in small models, too. Time alone decides.
+Reference best_reference(const torch::jit::Module& model, const at::Tensor& input, const std::string& engine,
+                         const std::shared_ptr<const MachineProfile>& machine = slow_in_float());
 torch::jit::Module best_model(const torch::jit::Module& model, const at::Tensor& input,
-                              const std::string& engine);
+                              const std::string& engine,
+                              const std::shared_ptr<const MachineProfile>& machine = slow_in_float());
 
 /// The number of operators of a kind ("aten::relu") in a model's forward.
 std::size_t count(const torch::jit::Module& model, const std::string& kind);

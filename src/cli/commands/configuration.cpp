@@ -93,8 +93,8 @@ void refuse_ignored(const ConfigurationOptions& options) {
       {"--cross-layer-equalization", options.cross_layer_margin.has_value(), best && calibrates,
        "recipe best in mode static", "choose these"},
       {"--decibel-price", options.decibel_price.has_value(), !trains, kCalibrated, kLeaveQatOut},
-      {"--decibel-price", options.decibel_price.has_value(), best && calibrates, "recipe best in mode static",
-       "choose these"},
+      {"--decibel-price", options.decibel_price.has_value(), best && !weight_only,
+       "recipe best in modes static and dynamic", "choose these"},
       {"--effort", options.effort.has_value(), best, "recipe best", "add --recipe best"},
       {"--smooth-quant", options.smooth_quant.has_value(), !weight_only, "modes static and dynamic",
        "choose one of these"},
@@ -215,7 +215,7 @@ void add_configuration_options(const Command& command, ConfigurationOptions& opt
         "normal|high", one_of({"normal", "high"})},
        {"--decibel-price", into(options.decibel_price),
         "How much longer, in percent, the model may take for a decibel less of noise in its outputs, for\n"
-        "recipe best in mode static: what computes in int8 is then one decision (default: by rules)",
+        "recipe best in modes static and dynamic (default: 0.5)",
         "PERCENT", CLI::Range(0.0, 1e6)},
        {"--python-source", into(options.python_source),
         "Read the Python files that a traced model names, where they are here, to tell x + y from\n"

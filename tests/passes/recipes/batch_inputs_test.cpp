@@ -8,6 +8,7 @@
 #include <array>
 
 #include "support/best_model.h"
+#include "support/machine_profiles.h"
 #include "support/processor.h"
 #include "support/small_models.h"
 
@@ -42,7 +43,8 @@ Module quantized(const Module& model, const std::vector<Sample>& samples, const 
   const BackendConfig backend = backend_config(engine);
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping(engine) : testing::default_mapping_here(engine);
-  Prepared prepared = prepare(model, mapping, backend, {.recipe = recipe});
+  Prepared prepared =
+      prepare(model, mapping, backend, {.recipe = recipe, .machine = testing::slow_in_float()});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }
@@ -145,7 +147,7 @@ TEST(BatchInputs, KernelsThatQuantizeTheirInputTakeSamplesToo) {
     for (const QConfigMapping& mapping :
          {best_dynamic_qconfig_mapping(), QConfigMapping().set_global(qconfig("float16_dynamic_qconfig"))}) {
       const BackendConfig backend = backend_config(engine);
-      const Prepared prepared = prepare(model, mapping, backend, {.recipe = Recipe::Best});
+      const Prepared prepared = prepare(model, mapping, backend, {.machine = testing::slow_in_float()});
       const Module lowered = convert(prepared, backend);
       const bool has_float16 = std::string_view(engine) == "x86" || std::string_view(engine) == "fbgemm";
       EXPECT_EQ(count(lowered, "aten::linear"),

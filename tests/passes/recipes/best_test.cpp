@@ -12,6 +12,7 @@
 
 #include "observers/observer_module.h"
 #include "pipeline/stage.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -21,7 +22,7 @@ namespace {
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
-const PrepareOptions kBest{.recipe = Recipe::Best};
+PrepareOptions on_slow_floats() { return {.machine = testing::slow_in_float()}; }
 const PrepareOptions kFx{.recipe = Recipe::Fx};
 
 std::string graph_of(const Module& module) { return module.get_method("forward").graph()->toString(); }
@@ -34,7 +35,7 @@ std::vector<Sample> images(double scale = 1.0) {
 }
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, std::string_view backend = "x86",
-                    const PrepareOptions& options = kBest) {
+                    const PrepareOptions& options = on_slow_floats()) {
   const QConfigMapping mapping =
       options.recipe == Recipe::Best ? best_qconfig_mapping(backend) : default_qconfig_mapping(backend);
   Prepared prepared = prepare(model, mapping, backend_config(backend), options);
@@ -43,7 +44,7 @@ Prepared calibrated(const Module& model, const std::vector<Sample>& samples, std
 }
 
 Module quantized(const Module& model, const std::vector<Sample>& samples, std::string_view backend = "x86",
-                 const PrepareOptions& options = kBest) {
+                 const PrepareOptions& options = on_slow_floats()) {
   return convert(calibrated(model, samples, backend, options), backend_config(backend));
 }
 
@@ -90,8 +91,10 @@ TEST(Recipe, BestIsTheDefaultAndFxAddsNothing) {
   EXPECT_EQ(PrepareOptions{}.recipe, Recipe::Best);
   EXPECT_EQ(QuantizeOptions{}.recipe, Recipe::Best);
   const Module model = two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 6))\n");
-  Module by_default = quantized(model, images(), "x86", {});
-  Module by_name = quantized(model, images(), "x86", kBest);
+  PrepareOptions options = on_slow_floats();
+  Module by_default = quantized(model, images(), "x86", options);
+  options.recipe = Recipe::Best;
+  Module by_name = quantized(model, images(), "x86", options);
   // No row has torch.hardtanh.
   const std::vector<std::string> of_fx{
       "aten::quantize_per_tensor", "quantized::conv2d", "aten::dequantize", "aten::hardtanh",
@@ -122,7 +125,7 @@ TEST(Recipe, BestReturnsTheModelBitForBitWhereNothingIsInInt8) {
     for (Module model : {rows, convolutions}) {
       model.eval();
       const Sample sample{model.hasattr("bn") ? torch::randn({2, 3, 8, 8}) : torch::randn({4, 8})};
-      Prepared prepared = prepare(model, symmetric_activations(), backend_config(engine), kBest);
+      Prepared prepared = prepare(model, symmetric_activations(), backend_config(engine), on_slow_floats());
       calibrate(prepared, std::vector<Sample>{sample});
       const Lowered lowered = convert(prepared, backend_config(engine));
       EXPECT_TRUE(std::ranges::none_of(lowered.report().decisions, &Decision::quantized)) << engine;
@@ -411,8 +414,7 @@ TEST_P(FoldPadding, AsymmetricPaddingBecomesTheConvolutionsOwn) {
   torch::manual_seed(1);
   const std::vector<Sample> samples{{torch::randn({2, 3, size, size})}, {torch::randn({1, 3, size, size})}};
   const Module best = quantized(model, samples, engine);
-  const bool is_too_large = engine == "qnnpack" && kernel == 5 && size % 2 == 0;
-  EXPECT_EQ(graph_of(best).find("aten::constant_pad_nd") != std::string::npos, is_too_large);
+  EXPECT_EQ(graph_of(best).find("aten::constant_pad_nd"), std::string::npos);
   EXPECT_LT(error_of(model, best, engine, samples), 0.06);
 }
 
@@ -446,35 +448,6 @@ TEST(FoldPaddingOfWholeKernels, GrowsThemWhereThatTakesLessTimeThanPadding) {
   EXPECT_FALSE(is_padded_by_an_operator(32, "fbgemm"));
   EXPECT_FALSE(is_padded_by_an_operator(16, "x86"));
   EXPECT_FALSE(is_padded_by_an_operator(16, "onednn"));
-  EXPECT_TRUE(is_padded_by_an_operator(64, "x86"));
-  EXPECT_TRUE(is_padded_by_an_operator(64, "onednn"));
-  EXPECT_TRUE(is_padded_by_an_operator(16, "qnnpack"));
-}
-
-TEST(FoldPaddingOfLargeKernels, FloatsArePaddedWhereTheKernelIsSlowWithIt) {
-  torch::manual_seed(6);
-  Module model = testing::user_module("Long");
-  model.register_module("a", testing::conv2d(3, 8, 1));
-  Module longer = testing::conv2d(8, 4, 33);
-  longer.setattr("padding", std::vector<int64_t>{0, 0});
-  model.register_module("b", longer);
-  model.define(
-      "def forward(self, x):\n  return self.b.forward(torch.constant_pad_nd(self.a.forward(x), [16, 16, 16, "
-      "16], "
-      "0))\n");
-  const std::vector<Sample> samples{{torch::randn({1, 3, 20, 20})}};
-  for (const std::string engine : {"x86", "onednn"}) {
-    const Module best = quantized(model, samples, engine);
-    FileCheck()
-        .check("quantized::conv2d")
-        ->check("aten::dequantize")
-        ->check("aten::constant_pad_nd")
-        ->check("aten::quantize_per_tensor")
-        ->check("quantized::conv2d")
-        ->run(graph_of(best));
-    EXPECT_LT(error_of(model, best, engine, samples), 0.06) << engine;
-  }
-  FileCheck().check_not("aten::constant_pad_nd")->run(graph_of(quantized(model, samples, "fbgemm")));
 }
 
 /// The names of the packed params that a graph reads.
@@ -501,7 +474,7 @@ TEST(ShareParameters, ALayerThatIsCalledSeveralTimesIsPackedOnce) {
       "  return x * 5 + torch.softmax(self.layer.forward(self.ln.forward(x)), -1)\n");
   const std::vector<Sample> samples{{torch::randn({8, 16})}};
   EXPECT_EQ(packed_params(quantized(model, samples)).size(), 1);
-  Prepared dynamic = prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), kBest);
+  Prepared dynamic = prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), on_slow_floats());
   calibrate(dynamic, samples);
   EXPECT_EQ(packed_params(convert(dynamic, backend_config("x86"))).size(), 1);
 }

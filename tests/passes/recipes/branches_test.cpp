@@ -11,6 +11,7 @@
 
 #include "backends/kernels/engine.h"
 #include "support/best_model.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -43,8 +44,8 @@ std::vector<Sample> maps(bool are_rows) {
 }
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, const char* engine) {
-  Prepared prepared =
-      prepare(model, best_qconfig_mapping(engine), backend_config(engine), {.recipe = Recipe::Best});
+  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine),
+                              {.machine = testing::slow_in_float()});
   calibrate(prepared, samples);
   return prepared;
 }

@@ -401,27 +401,6 @@ TEST(ControlFlow, ACallOfForwardForItsEffectAloneStays) {
   }
 }
 
-TEST(ControlFlow, WhatOtherMethodsRunMakesNoLayerSmall) {
-  torch::manual_seed(5);
-  for (const bool has_methods : {false, true}) {
-    Module model = testing::user_module("Chain");
-    std::string chain = "x";
-    for (int i = 0; i < 12; ++i) {
-      model.register_module(fmt::format("l{}", i), testing::linear(64, 64));
-      chain = fmt::format("torch.tanh(self.l{}.forward({}))", i, chain);
-    }
-    model.define("def forward(self, x):\n  return " + chain + "\n");
-    if (has_methods) model.define("def twin(self, x):\n  return " + chain + " + 1.0\n");
-    model.eval();
-    const BackendConfig backend = backend_config("x86");
-    Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = Recipe::Best});
-    calibrate(prepared, std::vector<Sample>{{torch::randn({4, 64})}, {torch::randn({4, 64})}});
-    const Module result = convert(prepared, backend);
-    EXPECT_EQ(count(result, "aten::linear"), 0U);
-    EXPECT_FALSE(has_float_weights(result));
-  }
-}
-
 TEST(ControlFlow, CalibrationLeavesTheStateOfTheModelAlone) {
   Module model = two_layers("Stateful");
   model.register_attribute("count", c10::IntType::get(), int64_t{0});

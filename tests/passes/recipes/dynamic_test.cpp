@@ -14,6 +14,7 @@
 #include "operators/inlined_graph.h"
 #include "support/best_model.h"
 #include "support/lowered.h"
+#include "support/machine_profiles.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -152,7 +153,8 @@ TEST(Dynamic, RecipeBestQuantizesRecurrentLayersInStaticModeToo) {
     const at::Tensor h = is_cell ? torch::zeros({4, 5}) : torch::zeros({1, 4, 5});
     for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
       const BackendConfig backend = backend_config(engine);
-      Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {.recipe = Recipe::Best});
+      Prepared prepared =
+          prepare(model, best_qconfig_mapping(engine), backend, {.machine = testing::slow_in_float()});
       calibrate(prepared, std::vector<Sample>{{x, h}});
       EXPECT_EQ(quantized_layers(prepared).size(), 1) << "can be left float again";
       const Module result = convert(prepared, backend);

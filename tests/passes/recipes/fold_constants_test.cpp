@@ -39,7 +39,7 @@ Module model_of(const std::string& forward) {
 void expect_layers(const std::string& forward, const std::string& kind, std::size_t layers) {
   const Module model = model_of(forward);
   const Module lowered = testing::best_model(model, image(), "x86");
-  EXPECT_EQ(count(lowered, kind), layers) << forward;
+  EXPECT_EQ(count(lowered, kind) + count(lowered, "quantized::linear"), layers) << forward;
   EXPECT_EQ(testing::rounded_constants(lowered), 0U) << forward;
   EXPECT_GT(testing::sqnr(testing::run(model, image()), testing::run(lowered, image())), 25) << forward;
 }

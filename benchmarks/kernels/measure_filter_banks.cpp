@@ -1,4 +1,4 @@
-// Layers so small that a kernel's start decides, and filter banks.
+// Filter banks, as convolutions and as linear layers over windows.
 
 #include <ATen/ops/randn.h>
 
@@ -15,12 +15,6 @@ namespace {
 /// The int8 kernel that takes the place of a float layer: with a known range where the engine has such a one.
 Call int8_layer_with_float_output(const Place& place, const at::Tensor& x, int64_t out) {
   return runs_fbgemm(place.engine) ? static_linear(x, out) : dynamic_linear(x, out);
-}
-
-/// As square as a power of two can be: [out, in].
-std::pair<int64_t, int64_t> square(int64_t weights) {
-  const auto in = static_cast<int64_t>(std::exp2(std::ceil(std::log2(static_cast<double>(weights)) / 2)));
-  return {weights / in, in};
 }
 
 /// A signal cut into windows of `kernel` values that overlap, and a filter bank that slides over it. Long
@@ -57,16 +51,6 @@ Call convolution_of_signal(const FilterBank& bank) {
 }
 
 }  // namespace
-
-Number largest_weight_at_points(const Place& place) {
-  return last_up_to_which(powers_of_two(1 << 8, 1 << 20), [&](int64_t weights) {
-    const auto [out, in] = square(weights);
-    const auto times = nanoseconds_in_turns(
-        {float_linear({1, in, out}), int8_convolution({.channels_in = in, .channels_out = out})},
-        place.effort);
-    return times[0] < times[1];
-  });
-}
 
 Number copies_of_signal(const Place& place) {
   if (!has_pointwise_kernels(place)) return std::nullopt;
