@@ -65,11 +65,6 @@ at::Tensor slopes_of(const ir::Model& model, const Node* activation) {
   return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();
 }
 
-int64_t slope_count(const ir::Model& model, const Node* activation) {
-  const at::Tensor slopes = slopes_of(model, activation);
-  return slopes.defined() ? slopes.numel() : 1;
-}
-
 bool takes_all(const ir::Node* node) {
   if (node->kind() != c10::aten::slice || !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))
     return false;

@@ -13,8 +13,6 @@ double negative_slope(const ir::ModuleCall& leaky_relu);
 /// What a LeakyReLU or PReLU multiplies negative values with: a number, or one for each channel. Undefined
 /// for other operators, and where it is not known before the model runs.
 at::Tensor slopes_of(const ir::Model& model, const ir::Node* activation);
-/// How many slopes a PReLU has; 1 for other operators.
-int64_t slope_count(const ir::Model& model, const ir::Node* activation);
 
 /// A constant that an operator is called with: a module's attribute, or a function's argument by its name in
 /// the schema. Lists of constants are constants.
