@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "backends/kernels/target.h"
+#include "ir/learned_rounding.h"
 #include "noise/noise_by_name.h"
 #include "passes/context/names.h"
 
@@ -52,9 +53,11 @@ struct PassContext {
   std::optional<double> noise_price{};
   /// Nanoseconds of operators in float, by Decision::node, as they were measured; null: nobody has.
   std::shared_ptr<const std::map<std::string, double>> float_times{};
-  bool places_all_in_int8{false};     ///< that may be, whatever it costs
-  std::span<const Sample> samples{};  ///< to find mean errors with
-  bool keeps_before_rounding{false};  ///< Model::before_rounding stays for who runs the passes
+  std::shared_ptr<ir::LearnedRoundings> roundings{};  ///< of earlier conversions; null: none is kept
+  bool places_all_in_int8{false};                     ///< that may be, whatever it costs
+  std::span<const Sample> samples{};                  ///< to find mean errors with
+  /// Who runs the passes measures what is rounded: Model::before_rounding stays, and biases as they are.
+  bool is_for_noise{false};
   LoweringOptions lowering{};
   std::vector<LoweringRow> lowering_rows{};  ///< that the program has registered for the table
 

@@ -17,7 +17,7 @@ bool has_opaque_modules(const ir::Model& model) {
 
 bool keep_before_rounding(ir::Model& model, const PassContext& context) {
   const bool finds_mean_errors = !context.samples.empty() && model.mean_errors.empty();
-  if ((!finds_mean_errors && !context.keeps_before_rounding) || has_opaque_modules(model)) return false;
+  if ((!finds_mean_errors && !context.is_for_noise) || has_opaque_modules(model)) return false;
   model.before_rounding = std::make_shared<const ir::Model>(model.copy());
   return true;
 }

@@ -9,9 +9,10 @@
 namespace tsq::passes {
 
 bool correct_mean_errors(ir::Model& model, const PassContext& context) {
+  if (context.is_for_noise) return false;
   if (model.mean_errors.empty() && model.before_rounding != nullptr)
     model.mean_errors = mean_errors(*model.before_rounding, model, context);
-  if (!context.keeps_before_rounding) model.before_rounding.reset();
+  model.before_rounding.reset();
   bool has_changed = false;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_module_call(node)) continue;

@@ -13,6 +13,7 @@
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/kernel_limits.h"
 #include "backends/kernels/packed.h"
+#include "io/samples.h"
 #include "passes/weights/layer_bias.h"
 #include "passes/weights/passes.h"
 #include "passes/weights/rounded_rows.h"
@@ -102,7 +103,8 @@ at::Tensor scales_of(const ir::Weighted& weighted) {
   return weighted.weight_qparams->scale.to(at::kFloat).reshape({weighted.groups, -1, 1}).contiguous();
 }
 
-ir::LearnedRounding learned(const ir::Weighted& weighted) {
+ir::LearnedRounding learned(const ir::Weighted& weighted, const at::Tensor& nearest,
+                            const at::Tensor& scales) {
   const at::Tensor products = weighted.seen.input_products.to(at::kDouble);
   const int64_t columns = products.size(1) - 1;
   const at::Tensor mean = products.slice(1, 0, columns).select(2, columns);
@@ -110,14 +112,30 @@ ir::LearnedRounding learned(const ir::Weighted& weighted) {
     return tensor.detach().reshape(sizes_in_groups(weighted)).to(at::kFloat).contiguous();
   };
   const at::Tensor exact = in_single(weighted.weight);
-  const at::Tensor scales = scales_of(weighted);
   const at::Tensor codes =
       best_codes({.weight = exact,
-                  .nearest = in_single(kernels::quantized_weight(weighted).int_repr()),
+                  .nearest = in_single(nearest),
                   .scales = scales,
                   .covariance = damped_covariance(products, mean).to(at::kFloat).contiguous()});
   return {.codes = codes.to(at::kChar),
           .excess = ((scales * codes - exact) * mean.unsqueeze(1)).sum(2).flatten()};
+}
+
+/// Of what a layer's rounding is learned from. Of one calibration the products of a layer's inputs differ by
+/// factors of the inputs alone, which their squares and means show.
+std::uint64_t hash_of_source(const ir::Weighted& weighted, const at::Tensor& nearest,
+                             const at::Tensor& scales) {
+  const at::Tensor& products = weighted.seen.input_products;
+  return detail::hash_of({weighted.weight.detach(), nearest, scales, products.diagonal(0, 1, 2),
+                          products.select(2, products.size(2) - 1)});
+}
+
+ir::LearnedRounding known_or_learned(const ir::Weighted& weighted, const PassContext& context) {
+  const at::Tensor nearest = kernels::quantized_weight(weighted).int_repr();
+  const at::Tensor scales = scales_of(weighted);
+  const auto learn = [&] { return learned(weighted, nearest, scales); };
+  if (context.roundings == nullptr) return learn();
+  return context.roundings->of(hash_of_source(weighted, nearest, scales), learn);
 }
 
 void round(const ir::LearnedRounding& learned, ir::Weighted& weighted) {
@@ -146,7 +164,7 @@ bool round_weights(ir::Model& model, const PassContext& context) {
   for (const std::size_t call : layers) {
     ir::Weighted& weighted = *ir::weighted_of(model.calls[call]);
     if (!model.rounding_is_known && has_learned(model, weighted, context))
-      model.learned_rounding.insert_or_assign(call, learned(weighted));
+      model.learned_rounding.insert_or_assign(call, known_or_learned(weighted, context));
     if (const auto known = model.learned_rounding.find(call); known != model.learned_rounding.end()) {
       round(known->second, weighted);
       has_changed = true;

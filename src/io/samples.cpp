@@ -77,12 +77,16 @@ class Hash {
   std::uint64_t state_{0};
 };
 
-/// Tensors without strides (sparse ones) are told apart by their sizes alone.
 void add_tensor(const at::Tensor& tensor, Hash& hash) {
   if (!tensor.defined()) return;
   hash.add(static_cast<std::uint64_t>(tensor.scalar_type()));
   for (const int64_t size : tensor.sizes()) hash.add(static_cast<std::uint64_t>(size));
-  if (tensor.layout() != at::kStrided) return;
+  if (tensor.layout() == at::kSparse) {
+    add_tensor(tensor._indices(), hash);
+    add_tensor(tensor._values(), hash);
+    return;
+  }
+  if (tensor.layout() != at::kStrided) return add_tensor(tensor.to_dense(), hash);
   const at::Tensor values = tensor.detach().cpu().contiguous();
   hash.add_bytes(values.const_data_ptr(), values.nbytes());
 }

@@ -228,4 +228,14 @@ Node* reshape_for_view(Model& model, Node* view) {
   return made;
 }
 
+Model without_observers(const Model& observed) {
+  Model model = observed.copy();
+  for (Node* node : nodes_in_order(*model.graph)) {
+    if (!is_observer(node)) continue;
+    node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+  }
+  return model;
+}
+
 }  // namespace tsq::ir

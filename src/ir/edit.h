@@ -86,4 +86,7 @@ void take_branch(Node* branches, bool condition);
 /// Puts a reshape in the place of a view, which refuses the channels-last tensors that convolutions return.
 Node* reshape_for_view(Model& model, Node* view);
 
+/// A copy of a prepared model whose nodes read what was observed.
+Model without_observers(const Model& observed);
+
 }  // namespace tsq::ir

@@ -35,6 +35,35 @@ constexpr double kRoundedOnly = 0.501;
 /// Outputs that are projected together: of more than so many, several share a run backwards.
 constexpr std::size_t kMostProjections = 16;
 
+/// Of samples whose rows may be those of one sequence, and of batches of images.
+constexpr std::size_t kFewestSamples = 4;
+constexpr std::size_t kFewestBatches = 2;
+
+/// The first tensor of a sample that has rows, which may be a batch; undefined where there is none.
+at::Tensor batch_of(const Sample& sample) {
+  for (const at::IValue& argument : sample) {
+    if (argument.isTensor() && argument.toTensor().defined() && argument.toTensor().dim() > 1)
+      return argument.toTensor();
+  }
+  return {};
+}
+
+/// Some of the samples, as few as have the items that are wanted.
+std::vector<Sample> some_of(bool keeps_state, std::span<const Sample> samples, const NoiseOptions& options) {
+  constexpr std::int64_t kImages = 4;
+  std::vector<Sample> some = detail::some_for(keeps_state, samples, options.samples);
+  if (!options.items || some.empty()) return some;
+  std::size_t of_some = 0;
+  bool are_images = true;
+  for (const Sample& sample : some) {
+    const at::Tensor batch = batch_of(sample);
+    of_some += batch.defined() ? static_cast<std::size_t>(batch.size(0)) : 1;
+    are_images = are_images && batch.defined() && batch.dim() == kImages;
+  }
+  const std::size_t enough = (*options.items * some.size() + of_some - 1) / std::max<std::size_t>(of_some, 1);
+  return detail::some_for(keeps_state, some, std::max(enough, are_images ? kFewestBatches : kFewestSamples));
+}
+
 bool is_judged(const at::Tensor& output) {
   return output.defined() && output.layout() == at::kStrided && output.is_floating_point();
 }
@@ -118,7 +147,7 @@ auto or_none(const Work& work) -> std::optional<decltype(work())> {
 NoiseModel::NoiseModel(const ir::Model& calibrated, std::span<const Sample> samples,
                        const NoiseOptions& options)
     : model_(std::make_unique<WatchedModel>(calibrated, options.rounded)),
-      samples_(detail::some_for(model_->keeps_state(), samples, options.samples)) {
+      samples_(some_of(model_->keeps_state(), samples, options)) {
   for (const ir::Node* node : roundings()) index_.emplace(node, index_.size());
   run_in_float();
   shares_.assign(roundings().size(), {.of_outputs = std::vector<double>(outputs_.size())});

@@ -27,7 +27,9 @@ struct Shares {
 };
 
 struct NoiseOptions {
-  std::size_t samples{16};     ///< of those that are given, evenly spread
+  std::size_t samples{16};  ///< of those that are given, evenly spread
+  /// Samples may be batches: no more of them than have so many items, but four, or two batches of images.
+  std::optional<std::size_t> items{};
   std::size_t projections{1};  ///< of each sample and output
   std::uint64_t seed{1};       ///< of the projections
   /// Biases take off what rounding adds to the sums of layers on average (correct_mean_errors).

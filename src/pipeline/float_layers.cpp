@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "ir/observer_results.h"
 #include "match/qconfig_lookup.h"
 #include "outputs/output_power.h"
@@ -37,16 +38,6 @@ using torch::jit::Module;
 
 std::string name_of(const Node* node) {
   return node->outputs().empty() ? std::string() : node->outputs().front()->debugName();
-}
-
-Model without_observers(const Model& observed) {
-  Model model = observed.copy();
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_observer(node)) continue;
-    node->output()->replaceAllUsesWith(node->input(0));
-    node->destroy();
-  }
-  return model;
 }
 
 /// The graph matched anew, with another mapping.
@@ -304,7 +295,7 @@ Calibrated calibrated(const Prepared& prepared) {
   const Stage& stage = stage_of(prepared);
   refuse_standalone(stage);
   const at::NoGradGuard no_grad;
-  Calibrated result{.stage = stage, .unobserved = without_observers(stage.model)};
+  Calibrated result{.stage = stage, .unobserved = ir::without_observers(stage.model)};
   result.stage.model = with_own_observers(stage.model);
   take_measured(result.stage.model, stage);
   result.stage.kept_samples = {};  // they have served
@@ -456,7 +447,7 @@ std::string QuantizedLayer::to_text() const {
 std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared) {
   const detail::Stage& stage = detail::stage_of(prepared);
   detail::refuse_standalone(stage);
-  return detail::layers_of(stage, detail::without_observers(stage.model));
+  return detail::layers_of(stage, ir::without_observers(stage.model));
 }
 
 QConfigMapping keep_float(QConfigMapping mapping, std::span<const QuantizedLayer> layers) {

@@ -19,7 +19,7 @@
 #include "base/libtorch_error.h"
 #include "io/samples.h"
 #include "ir/analysis.h"
-#include "observers/observer_module.h"
+#include "ir/edit.h"
 #include "operators/is_operator.h"
 #include "pipeline/operator_watch.h"
 #include "pipeline/stage.h"
@@ -117,15 +117,15 @@ void insert_probes(ir::Model& gm, const std::string& standalone, const Report& r
   }
 }
 
-/// The prepared model with probes, and with state and observers of its own, standalone modules likewise.
+/// The prepared model with probes in the place of observers, and with state of its own, standalone modules
+/// likewise.
 torch::jit::Module probed_module(const Stage& stage, const std::string& standalone, const Report& report) {
-  ir::Model gm = observed_model(stage).copy();
+  ir::Model gm = ir::without_observers(observed_model(stage));
   insert_probes(gm, standalone, report);
   for (const auto& [path, child] : stage.standalone) {
     const std::string within = standalone.empty() ? path : fmt::format("{}.{}", standalone, path);
     set_standalone_modules(gm, path, probed_module(*child, within, report));
   }
-  for (ir::ObserverEntry& entry : gm.observers) entry.module = make_observer(entry.spec);
   return torchscript::emit(gm);
 }
 

@@ -55,37 +55,35 @@ std::shared_ptr<const noise::NoiseByName> noise_of(const Stage& calibrated, std:
   const ir::Model model = settled(calibrated);
   const RoundedGraph graph = rounded_graph(calibrated, rounding);
   const ir::Model& named = graph.exact ? *graph.exact : model;
-  const noise::NoiseModel noise(named, samples,
-                                {.corrects_means = corrects_means(model, context_of(calibrated)),
-                                 .rounded = graph.exact ? &graph.rounded : nullptr});
+  const noise::NoiseModel noise(
+      named, samples,
+      {.items = rounding == Rounding::All ? std::optional<std::size_t>(16) : std::nullopt,
+       .corrects_means = corrects_means(model, context_of(calibrated)),
+       .rounded = graph.exact ? &graph.rounded : nullptr});
   return noise.outputs().empty() ? nullptr : std::make_shared<const noise::NoiseByName>(named, noise);
 }
 
 PredictedNoise::PredictedNoise(const Stage& calibrated, std::span<const Sample> samples)
-    : settled_(settled(calibrated)),
-      context_(context_of(calibrated)),
-      operators_(passes::planned_operators(settled_)),
-      observers_(passes::planned_observers(settled_)),
+    : planner_(calibrated),
+      operators_(passes::planned_operators(planner_.model())),
+      observers_(passes::planned_observers(planner_.model())),
       noise_(noise_of(calibrated, samples, Rounding::AsDecided)) {
-  context_.noise = known_noise(calibrated);
   if (noise_ == nullptr)
     throw Error(ErrorCode::BadModel, "no output holds floating-point numbers, which gradients come from",
                 "leave out --quick (SensitivityOptions::quick), which runs the models instead");
   for (const ir::Node* observer : observers_) {
-    if (const ir::Node* before = same_before(settled_, observer)) repeated_.emplace(observer, before);
+    if (const ir::Node* before = same_before(planner_.model(), observer)) repeated_.emplace(observer, before);
   }
 }
 
 Plan PredictedNoise::plan(const std::map<std::string, std::string>& float_nodes) const {
-  passes::PassContext context = context_;
-  context.kept_float.insert(float_nodes.begin(), float_nodes.end());
-  return drafted_plan(settled_, context);
+  return planner_.plan(float_nodes);
 }
 
 double PredictedNoise::share(const Plan& plan) const {
   std::vector<double> sums(noise_->outputs());
   const auto add = [&](const ir::Node* node) {
-    const std::span<const double> shares = noise_->of_outputs(settled_, node);
+    const std::span<const double> shares = noise_->of_outputs(planner_.model(), node);
     for (std::size_t k = 0; k < shares.size(); ++k) sums[k] += shares[k];
   };
   for (std::size_t i = 0; i < operators_.size(); ++i) {
@@ -103,7 +101,7 @@ double PredictedNoise::share(const Plan& plan) const {
 
 bool PredictedNoise::is_quantized(const Plan& plan, const QuantizedLayer& layer) const {
   for (std::size_t i = 0; i < operators_.size(); ++i) {
-    const Decision* decision = ir::decision_of(settled_, operators_[i]);
+    const Decision* decision = ir::decision_of(planner_.model(), operators_[i]);
     if (decision != nullptr && has_rounded_weight(plan.operators.at(i).placement) &&
         std::ranges::find(layer.nodes, decision->node) != layer.nodes.end())
       return true;

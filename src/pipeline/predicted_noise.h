@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "noise/noise_by_name.h"
-#include "passes/context/pass_context.h"
+#include "pipeline/planner.h"
 #include "pipeline/run.h"
 #include "pipeline/stage.h"
 
@@ -38,8 +38,7 @@ class PredictedNoise {
   [[nodiscard]] bool is_quantized(const Plan& plan, const QuantizedLayer& layer) const;
 
  private:
-  ir::Model settled_;
-  passes::PassContext context_;
+  Planner planner_;
   std::vector<ir::Node*> operators_;
   std::vector<ir::Node*> observers_;
   std::shared_ptr<const noise::NoiseByName> noise_;

@@ -246,7 +246,7 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
   Stage& stage = detail::stage_of(prepared);
   stage.model.mean_errors.clear();
   stage.model.input_factors.clear();
-  stage.noise = std::make_shared<detail::NoiseOnce>();
+  stage.found = std::make_shared<detail::FoundOnce>();
   stage.ranges_left = {};
   stage.plan.reset();
   const detail::CalibrationRun run(prepared.module(), options.method, ir::unobserved_values(stage.model));

@@ -250,18 +250,18 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
 
 std::shared_ptr<const noise::NoiseByName> known_noise(const Stage& stage) {
   const bool chooses = stage.options.recipe == Recipe::Best && !stage.trains && rounds_values(stage.model);
-  if (!chooses || stage.noise == nullptr) return nullptr;
-  const std::lock_guard lock(stage.noise->mutex);
-  if (stage.noise->noise != nullptr || stage.kept_samples.samples().empty()) return stage.noise->noise;
+  if (!chooses || stage.found == nullptr) return nullptr;
+  const std::lock_guard lock(stage.found->mutex);
+  if (stage.found->noise != nullptr || stage.kept_samples.samples().empty()) return stage.found->noise;
   Stage all = stage;
   all.kept_float.clear();
   all.convert_mapping.reset();
   try {
-    stage.noise->noise = noise_of(all, stage.kept_samples.samples(), Rounding::All);
+    stage.found->noise = noise_of(all, stage.kept_samples.samples(), Rounding::All);
   } catch (const std::exception& error) {  // with all rounded, the model may not run
     rethrow_out_of_memory(error);
   }
-  return stage.noise->noise;
+  return stage.found->noise;
 }
 
 Plan drafted_plan(const ir::Model& model, const PassContext& context, std::vector<PassRun>* log) {
@@ -292,32 +292,6 @@ std::shared_ptr<Stage> prepared_stage(Stage configured) {
   stage->module = module_of(*stage);
   stage->report = report_of(*stage);
   return stage;
-}
-
-std::optional<Plan> plan_at(const Stage& calibrated, double noise_price) {
-  Stage stage = calibrated;
-  stage.plan.reset();
-  PassContext context = context_of(stage);
-  context.noise = known_noise(stage);
-  context.noise_price = noise_price;
-  if (context.noise == nullptr || stage.trains) return std::nullopt;
-  ir::Model model = stage.model.copy();
-  run(Step::Settle, model, context);
-  return drafted_plan(model, context);
-}
-
-std::shared_ptr<const Plan> decided_plan(const Stage& prepared) {
-  if (prepared.plan) return prepared.plan;
-  if (prepared.seen.empty() || prepared.trains) return nullptr;
-  ir::Model model = prepared.model.copy();
-  PassContext context = context_of(prepared);
-  context.noise = known_noise(prepared);
-  run(Step::Settle, model, context);
-  Plan plan = drafted_plan(model, context);
-  for (const auto& [path, child] : prepared.standalone) {
-    if (const auto inside = decided_plan(*child)) plan.standalone.emplace(path, *inside);
-  }
-  return std::make_shared<const Plan>(std::move(plan));
 }
 
 Plan plan_of(const Stage& reference, const LoweringOptions& options) {
@@ -365,7 +339,7 @@ std::shared_ptr<Stage> converted_stage(const Stage& prepared, const ConvertOptio
   }
   context.plan = stage->plan;
   context.plan_is_given = plan_is_given;
-  context.keeps_before_rounding = measured.has_value();
+  context.is_for_noise = measured.has_value();
   stage->planned_nodes = planned_nodes(stage->model);
   for (const Step step : {Step::Place, Step::Convert})
     detail::run(step, stage->model, context, &stage->report.passes);

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "passes/flow.h"
-#include "pipeline/decided_plan.h"
 #include "pipeline/stage.h"
 
 namespace tsq::detail {

@@ -76,6 +76,7 @@ passes::PassContext context_of(const Stage& stage) {
           .kept_float = stage.kept_float,
           .plan = stage.plan,
           .float_times = stage.float_times,
+          .roundings = stage.found == nullptr ? nullptr : stage.found->roundings,
           .lowering_rows = lowering_rows(stage.backend.name())};
 }
 

@@ -21,10 +21,11 @@ namespace tsq {
 
 namespace detail {
 
-/// What roundings add to a model's outputs, found once for all copies of a calibrated stage.
-struct NoiseOnce {
-  std::mutex mutex{};
-  std::shared_ptr<const noise::NoiseByName> noise{};
+/// What is found once for all copies of a calibrated stage.
+struct FoundOnce {
+  std::mutex mutex{};                                 ///< of `noise`
+  std::shared_ptr<const noise::NoiseByName> noise{};  ///< what roundings add to the outputs
+  std::shared_ptr<ir::LearnedRoundings> roundings{std::make_shared<ir::LearnedRoundings>()};
 };
 
 }  // namespace detail
@@ -54,7 +55,7 @@ struct Prepared::Stage {
   std::shared_ptr<ir::Model> observed{};  ///< of a reference: the calibrated model that it was made of
   std::map<std::string, at::Tensor> trained_parameters{};  ///< of a reference that has trained, by name
   std::map<std::string, std::size_t> seen{};               ///< calibration samples by their types and shapes
-  std::shared_ptr<detail::NoiseOnce> noise{};  ///< of what calibrate has seen, once it is asked for
+  std::shared_ptr<detail::FoundOnce> found{};  ///< of what calibrate has seen, once it is asked for
   /// Nanoseconds of operators in float, by Decision::node, as they were measured; null: nobody has.
   std::shared_ptr<const std::map<std::string, double>> float_times{};
   detail::RangesLeft ranges_left{};  ///< of the last quarter of calibrate's last samples, by the ones before

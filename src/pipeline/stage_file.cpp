@@ -25,6 +25,7 @@
 #include "observers/observer_module.h"
 #include "pipeline/kept_facts.h"
 #include "pipeline/module_fingerprint.h"
+#include "pipeline/planner.h"
 #include "pipeline/reference_training.h"
 #include "pipeline/run.h"
 #include "pipeline/training.h"
@@ -352,9 +353,9 @@ std::shared_ptr<const Plan> plan_in(const std::string& path, const Loaded& loade
   }
 }
 
-std::shared_ptr<detail::NoiseOnce> noise_in(const std::string& path, const Loaded& loaded) {
+std::shared_ptr<detail::FoundOnce> found_in(const std::string& path, const Loaded& loaded) {
   if (!loaded.continuation.hasattr(kNoise)) return nullptr;
-  auto once = std::make_shared<detail::NoiseOnce>();
+  auto once = std::make_shared<detail::FoundOnce>();
   try {
     once->noise = std::make_shared<const noise::NoiseByName>(
         noise::NoiseByName::from_dict(nlohmann::json::parse(loaded.continuation.attr(kNoise).toStringRef())));
@@ -375,7 +376,7 @@ std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
   stage->model.facts = facts_in(path, loaded, stage->model);
   stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   stage->plan = plan_in(path, loaded, *stage);
-  stage->noise = noise_in(path, loaded);
+  stage->found = found_in(path, loaded);
   return stage;
 }
 

@@ -4,9 +4,12 @@
 #include <torch/csrc/jit/api/module.h>
 #include <tsq/trial.h>
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "pipeline/decisions.h"
@@ -26,16 +29,22 @@ enum class TrialExtent { All, UntilClear };
 /// in it.
 std::vector<Sample> tried_samples(const torch::jit::Module& model, std::span<const Sample> samples);
 
+/// What a model without state has returned for samples, by their hashes: who judges further candidates
+/// against it need not run it again.
+using KnownResults = std::unordered_map<std::uint64_t, at::IValue>;
+
 /// Judges candidates against one model on the same samples, which that model runs only once. Where it keeps
 /// state, the samples are a sequence, and so are those beside: both models begin each with their own state.
 class Referee {
  public:
   /// `model` is right; it is not changed. Both are run with `engine`, for which candidates are loaded.
   /// `beside` are further samples, which show how far the outputs of `model` vary. `decisions` are outputs
-  /// that are scores, whatever the model tells; none: decisions are not compared.
+  /// that are scores, whatever the model tells; none: decisions are not compared. `known` are results of
+  /// `model`, which it adds to.
   Referee(const torch::jit::Module& model, at::QEngine engine, std::vector<Sample> samples,
           std::vector<Sample> beside = {}, TrialExtent extent = TrialExtent::All,
-          std::optional<std::vector<NamedDecisions>> decisions = std::nullopt);
+          std::optional<std::vector<NamedDecisions>> decisions = std::nullopt,
+          std::shared_ptr<KnownResults> known = nullptr);
 
   /// See try_model.
   [[nodiscard]] Trial judge(const torch::jit::Module& candidate) const;
@@ -51,6 +60,8 @@ class Referee {
   [[nodiscard]] const at::IValue& wanted(std::size_t index) const;
   [[nodiscard]] bool keeps_state() const noexcept { return state_.is_read(); }
   [[nodiscard]] at::IValue right(const Sample& sample, std::string_view kind, std::size_t index) const;
+  [[nodiscard]] at::IValue known_or_right(const Sample& sample, std::string_view kind,
+                                          std::size_t index) const;
   [[nodiscard]] const std::vector<ResultErrors>& beside() const;
   /// Whether samples with these errors tell enough to leave out a further one.
   [[nodiscard]] bool is_clear(std::span<const ResultErrors> errors) const;
@@ -74,6 +85,7 @@ class Referee {
       wanted_;  ///< what `model_` returns for each sample, once run
   std::optional<std::vector<NamedDecisions>> named_;
   mutable std::optional<OutputDecisions> decisions_{};
+  std::shared_ptr<KnownResults> known_;
   mutable std::optional<bool> free_shapes_{};  ///< asked for where shapes differ: it reads the whole graph
 };
 

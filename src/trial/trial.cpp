@@ -137,7 +137,7 @@ std::vector<Sample> tried_samples(const Module& model, std::span<const Sample> s
 
 Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> samples,
                  std::vector<Sample> beside, TrialExtent extent,
-                 std::optional<std::vector<NamedDecisions>> decisions)
+                 std::optional<std::vector<NamedDecisions>> decisions, std::shared_ptr<KnownResults> known)
     : model_(deep_copy_in_eval(model, engine)),
       state_(model_),
       engine_(engine),
@@ -145,7 +145,8 @@ Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> sa
       beside_(std::move(beside)),
       extent_(extent),
       wanted_(samples_.size()),
-      named_(std::move(decisions)) {}
+      named_(std::move(decisions)),
+      known_(std::move(known)) {}
 
 bool Referee::has_free_shapes() const {
   if (!free_shapes_) free_shapes_ = has_value_dependent_shapes(model_);
@@ -163,12 +164,20 @@ at::IValue Referee::right(const Sample& sample, std::string_view kind, std::size
   }
 }
 
+at::IValue Referee::known_or_right(const Sample& sample, std::string_view kind, std::size_t index) const {
+  if (known_ == nullptr || keeps_state()) return right(sample, kind, index);
+  const std::uint64_t hash = hash_of(sample);
+  const auto found = known_->find(hash);
+  return found != known_->end() ? found->second
+                                : known_->emplace(hash, right(sample, kind, index)).first->second;
+}
+
 const at::IValue& Referee::wanted(std::size_t index) const {
   if (!wanted_[index] && keeps_state()) {
     state_.begin();
     for (std::size_t i = 0; i < samples_.size(); ++i) wanted_[i] = right(samples_[i], "sample", i);
   } else if (!wanted_[index]) {
-    wanted_[index] = right(samples_[index], "sample", index);
+    wanted_[index] = known_or_right(samples_[index], "sample", index);
   }
   return *wanted_[index];
 }
@@ -178,7 +187,7 @@ const std::vector<ResultErrors>& Referee::beside() const {
   beside_errors_.emplace();
   state_.begin();
   for (std::size_t i = 0; i < beside_.size(); ++i) {
-    const at::IValue result = right(beside_[i], "calibration sample", i);
+    const at::IValue result = known_or_right(beside_[i], "calibration sample", i);
     (void)compare_results(result, result, /*free_shapes=*/false, beside_errors_->emplace_back());
   }
   return *beside_errors_;

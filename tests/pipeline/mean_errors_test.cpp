@@ -259,6 +259,10 @@ TEST(KeptSamples, TellContentsApart) {
   EXPECT_NE(hash(rows), hash(rows.reshape({3, 2})));
   EXPECT_NE(hash(rows), hash(rows.to(at::kFloat)));
   EXPECT_NE(hash(c10::ivalue::Tuple::create({rows, 1})), hash(c10::ivalue::Tuple::create({rows, 2})));
+  const auto only = [](int64_t column) {
+    return torch::eye(3).select(0, column).reshape({1, 3}).to_sparse();
+  };
+  EXPECT_NE(hash(only(0)), hash(only(1)));
   EXPECT_NE(hash("a"), hash("b"));
   EXPECT_NE(hash(1), hash(true));
 }
