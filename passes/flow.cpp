@@ -60,7 +60,7 @@ bool scales_depthwise(const Model& model, const PassContext& context) {
   return runs_programs(model, context) && scales_layers(model, context);
 }
 bool learns_rounding(const Model&, const PassContext& context) {
-  return context.options.weight_rounding == WeightRounding::Learned;
+  return context.options.weight_rounding == WeightRounding::Learned && context.options.effort != Effort::Low;
 }
 bool reads_python_source(const Model&, const PassContext& context) { return context.options.python_source; }
 bool computes_in_bfloat16(const Model&, const PassContext& context) {

@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--tsq", required=True)
     parser.add_argument("--network", choices=NETWORKS, action="append", help="default: all three")
     parser.add_argument("--rounds", type=int, default=2, help="in turns; the least counts (default: 2)")
-    parser.add_argument("--effort", choices=("normal", "high"), default="normal")
+    parser.add_argument("--effort", choices=("low", "normal", "high"), default="normal")
     options = parser.parse_args()
     print(f"{'network':14} {'tsq, s':>8} {'NNCF, s':>8} {'ratio':>8} {'collect best':>12} {'fx':>10}")
     with tempfile.TemporaryDirectory() as folder:

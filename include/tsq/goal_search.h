@@ -52,8 +52,8 @@ struct GoalTrial {
   std::string what{};           ///< "all int8", "the 4 most costly layers float" …
   std::size_t float_layers{0};  ///< chosen ones; operators between them stay float as well
   double score{0};
-  /// What the score has to be: the goal, or more since a model that was made anew did worse than the one that
-  /// the search had seen.
+  /// What the score has to be (of a time: at most): the goal, or more since a model that was made anew did
+  /// worse than the one that the search had seen.
   double at_least{0};
   bool reached{false};
 };
@@ -67,6 +67,7 @@ struct GoalSearch {
   /// Where plans are chosen by a price of noise: how much longer, as a share of its time, the model found may
   /// take for a decibel. Its plan may leave single operators float, too, of which the mapping knows nothing.
   std::optional<double> decibel_price{};
+  bool lower_is_better{false};      ///< scores are times, and goals are upper limits
   double score{0};                  ///< of the model found, else the best of all trials
   std::vector<GoalTrial> trials{};  ///< in order
   std::size_t runs{0};              ///< models made to measure the cost of the layers

@@ -5,6 +5,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/decisions.h>
 #include <tsq/equalization.h>
+#include <tsq/frontier.h>
 #include <tsq/left_float.h>
 #include <tsq/progress.h>
 #include <tsq/qconfig_mapping.h>
@@ -14,6 +15,7 @@
 #include <tsq/report.h>
 #include <tsq/sample.h>
 #include <tsq/sensitivity.h>
+#include <tsq/target.h>
 #include <tsq/trial.h>
 
 #include <cstddef>
@@ -93,6 +95,13 @@ struct QuantizeOptions {
   /// `target_cpu` names a profile, the same input makes the same model, as long as LibTorch computes with the
   /// same number of threads.
   bool times{true};
+  /// Whether the engine of LibTorch is chosen, in place of `backend`, and what runs the model, in place of
+  /// `target`: the fastest by prediction among models with as little noise, of the two fastest the one that
+  /// is faster when it is made. `backend` names the first to prepare for. Not with a mapping or a table of
+  /// one's own.
+  bool chooses_backend{false};
+  bool chooses_target{false};
+  std::size_t frontier{0};  ///< so many models between the fastest and the most accurate are measured, too
   bool force{false};        ///< what the trial shows is told, and changes nothing
   uint64_t float_bytes{0};  ///< size of the float model's file; 0: as it would be saved now
   QuantizeEvents events{};
@@ -133,6 +142,7 @@ enum class RemarkKind {
   SearchEnded,       ///< the search for layers that do not pay ended before it had looked at each
   FloatWithoutVnni,  ///< `figure` layers of fused programs compute in float on processors without VNNI
   EstimatedTimes,    ///< the profile `text` of the processor was derived from another one's, not measured
+  FasterElsewhere,   ///< for the target that `text` names it is predicted to take `figure` times its time
   NotTimed,          ///< times were not measured, for a profile of a processor is named
   FewSamples,  ///< samples held back are only `figure`: one of as many further ones may exceed their ranges
 };
@@ -152,6 +162,7 @@ struct Quantized {
   /// sample to count them.
   Lowered model;
   bool is_float_model{false};  ///< nothing was worth quantizing
+  Target target{};             ///< that it was made for
   /// The same in reference form; its forward is the method that was quantized.
   Reference reference;
   Trial trial{};
@@ -166,6 +177,9 @@ struct Quantized {
   std::vector<LeftFloat> left_float{};  ///< by what the trial has shown
   bool search_ended_early{false};       ///< for layers that do not pay: Effort::High goes on
   std::optional<GoalOutcome> goal{};
+  std::vector<TargetPrediction> elsewhere{};  ///< what it is predicted to take by target, fastest first
+  /// Of models between the fastest one and the one with the least noise, where that was asked for.
+  std::vector<FrontierPoint> frontier{};
   std::size_t samples{0};    ///< calibrated on
   std::size_t held_back{0};  ///< not calibrated on, for judging alone
   std::vector<Remark> warnings{};

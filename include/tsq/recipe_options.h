@@ -34,6 +34,7 @@ enum class WeightRounding {
 
 /// What recipe `best` may cost.
 enum class Effort {
+  Low,  ///< weights are rounded to nearest, and the result is tried once, on samples that have calibrated it
   Normal,  ///< steps that cost more than they gain end early, and the trial takes no longer than the rest
   High,    ///< everything is measured on all that there is
 };

@@ -13,6 +13,7 @@
 #include <tsq/equalization.h>
 #include <tsq/error.h>
 #include <tsq/files.h>
+#include <tsq/frontier.h>
 #include <tsq/fused_program.h>
 #include <tsq/goal_search.h>
 #include <tsq/layer_sensitivity.h>
@@ -42,6 +43,7 @@
 #include <tsq/sensitivity.h>
 #include <tsq/state_dict.h>
 #include <tsq/symbol.h>
+#include <tsq/target.h>
 #include <tsq/train.h>
 #include <tsq/trial.h>
 #include <tsq/unmatched.h>

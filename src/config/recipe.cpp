@@ -93,10 +93,14 @@ WeightRounding weight_rounding_from_name(std::string_view name) {
                        "use 'nearest' or 'learned'");
 }
 
-std::string_view to_string(Effort effort) { return effort == Effort::High ? "high" : "normal"; }
+std::string_view to_string(Effort effort) {
+  constexpr std::array<std::string_view, 3> kNames{"low", "normal", "high"};
+  return kNames.at(static_cast<std::size_t>(effort));
+}
 
 Effort effort_from_name(std::string_view name) {
-  return value_of_name("effort", name, {Effort::Normal, Effort::High}, "use 'normal' or 'high'");
+  return value_of_name("effort", name, {Effort::Low, Effort::Normal, Effort::High},
+                       "use 'low', 'normal' or 'high'");
 }
 
 std::optional<double> migration_strength(const RecipeOptions& options) {

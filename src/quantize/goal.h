@@ -6,6 +6,7 @@
 #include <span>
 
 #include "quantize/steps.h"
+#include "trial/latency_search.h"
 
 namespace tsq::detail {
 
@@ -23,6 +24,7 @@ struct GoalTask {
   std::function<ScoreAnew(const QConfigMapping&, const AccuracyGoal&)> confirm{};
   /// GoalOptions::confirm_plan.
   std::function<ScoreAnew(const Plan&, const AccuracyGoal&)> confirm_plan{};
+  LatencyTimer timer{};  ///< of a limit of latency
   /// GoalOptions::settle.
   std::function<ScoreAnew(const QConfigMapping&, const AccuracyGoal&)> settle{};
 };

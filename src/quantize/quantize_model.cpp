@@ -28,6 +28,7 @@
 #include "torchscript/renamed_methods.h"
 #include "trial/finish.h"
 #include "trial/gains.h"
+#include "trial/latency.h"
 #include "trial/referee.h"
 
 namespace tsq {
@@ -46,6 +47,7 @@ void check_options(const QuantizeOptions& options) {
   if (goal.min_sqnr) goals.emplace_back("min_sqnr");
   if (goal.min_agreement) goals.emplace_back("min_agreement");
   if (goal.score) goals.emplace_back("score");
+  if (goal.max_latency) goals.emplace_back("max_latency");
   if (goals.size() > 1)
     throw Error(ErrorCode::BadConfig, fmt::format("{} are two goals", fmt::join(goals, " and ")),
                 "set one of them");
@@ -57,6 +59,9 @@ void check_options(const QuantizeOptions& options) {
   }
   if (!options.lowers)
     throw Error(ErrorCode::BadConfig, "a goal applies to the lowered model", "leave 'lowers' true");
+  if (goal.max_latency && !detail::measures_times(options))
+    throw Error(ErrorCode::BadConfig, "max_latency is of times that are measured here",
+                "leave 'times' true, and 'machine' and 'target_cpu' as they are");
 }
 
 BackendConfig backend_of(const QuantizeOptions& options) {
@@ -94,6 +99,7 @@ struct Work {
   uint64_t float_bytes{0};
   const SampleSets& samples;
   const QuantizeEvents& events;
+  std::shared_ptr<detail::KnownResults> known{std::make_shared<detail::KnownResults>()};  ///< of `model`
 };
 
 /// The same work without a word: steps within another step that tells of itself are not told of.
@@ -105,7 +111,8 @@ Work silently(const Work& work) {
           .model = work.model,
           .float_bytes = work.float_bytes,
           .samples = work.samples,
-          .events = kNone};
+          .events = kNone,
+          .known = work.known};
 }
 
 bool is_judged_on_calibration(const Work& work) {
@@ -156,6 +163,22 @@ bool measures_here(const Work& work) {
          is_made_for_this_processor(work.backend);
 }
 
+/// What lies between the fastest model and the most accurate one, where that is asked for.
+std::vector<FrontierPoint> frontier_of(const Work& work, Prepared& prepared) {
+  const QuantizeOptions& options = work.options;
+  if (options.frontier == 0) return {};
+  if (measures_here(work)) detail::measure_float_times(prepared, work.samples.trial.front());
+  return Steps(work.events).run("frontier", [&](const Progress& progress) {
+    return frontier(prepared, work.backend, work.samples.trial,
+                    {.points = options.frontier,
+                     .times = measures_here(work),
+                     .decisions = options.decisions,
+                     .custom = options.convert_custom,
+                     .lowering = lowering_of(options),
+                     .progress = progress});
+  });
+}
+
 /// Finishes the model that `mapping` makes; `first` is one that is calibrated already, for that mapping.
 /// It has taken `seconds` to calibrate. `last` becomes what `calibrated` says, for the mapping of the result.
 Finished finished_with(const Work& work, const QConfigMapping& mapping, std::optional<Prepared> first,
@@ -177,6 +200,7 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .effort = options.effort,
       .samples = work.samples.trial,
       .decisions = options.decisions,
+      .known = work.known,
       .beside = beside(work),
       .lowers = options.lowers,
       .times = measures_here(work),
@@ -221,7 +245,7 @@ Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold,
   const Lowered lowered = convert(prepared, work.backend, convert_options, lowering_of(work.options));
   const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
                                 detail::tried_samples(work.model, fold.calibration), detail::TrialExtent::All,
-                                work.options.decisions);
+                                work.options.decisions, work.known);
   return referee.judge(lowered);
 }
 
@@ -247,6 +271,7 @@ struct Result {
   Finished done;
   std::optional<Trial> unseen{};
   std::optional<GoalOutcome> goal{};
+  std::vector<FrontierPoint> frontier{};
 };
 
 /// The model of the mapping that the goal's search finds.
@@ -282,6 +307,12 @@ Result finished_for_goal(const Work& work, Prepared prepared, const QuantizeGoal
       found.score = unseen->expected_db().value_or(found.score);
     return found;
   };
+  const auto timer = [&](const Module& model) {
+    const auto compare = [&](const Sample& sample) {
+      return compare_latency(work.model, model, work.backend, sample, detail::kQuickLatency);
+    };
+    return detail::least_gain(work.samples.trial, compare).latency;
+  };
   detail::GoalTask task{.model = work.model,
                         .goal = goal,
                         .backend = work.backend,
@@ -291,6 +322,7 @@ Result finished_for_goal(const Work& work, Prepared prepared, const QuantizeGoal
                         .lowering = lowering_of(work.options),
                         .confirm = confirm,
                         .confirm_plan = confirm_plan,
+                        .timer = timer,
                         .settle = settle};
   if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
   GoalOutcome outcome = detail::search_for_goal(task, prepared, work.events);
@@ -309,10 +341,18 @@ Result finished_for_goal(const Work& work, Prepared prepared, const QuantizeGoal
 Result finished(const Work& work, const QuantizeGoal& goal) {
   const auto begin = std::chrono::steady_clock::now();
   LastPart last;
-  Prepared prepared = calibrated(work, work.mapping, work.samples.calibration, &last);
+  const bool judges_unseen = work.options.effort != Effort::Low;
+  Prepared prepared =
+      calibrated(work, work.mapping, work.samples.calibration, judges_unseen ? &last : nullptr);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-  if (goal.given()) return finished_for_goal(work, std::move(prepared), goal, std::move(last));
-  Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count(), &last)};
+  std::vector<FrontierPoint> points = frontier_of(work, prepared);
+  if (goal.given()) {
+    Result result = finished_for_goal(work, std::move(prepared), goal, std::move(last));
+    result.frontier = std::move(points);
+    return result;
+  }
+  Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count(), &last),
+                .frontier = std::move(points)};
   if (is_too_good(work, result.done, last)) {
     Fold fold = detail::without_last_part(work.samples.calibration);
     fold.trial = detail::tried_samples(work.model, fold.trial);
@@ -322,7 +362,10 @@ Result finished(const Work& work, const QuantizeGoal& goal) {
       if (is_decided) convert.plan = result.done.reference.plan();
       return unseen_trial(work, *last.earlier, fold, convert);
     });
-    if (result.unseen->fault) return {.done = std::move(result.done)};  // of a model that is not the result
+    if (result.unseen->fault) {  // of a model that is not the result
+      result.unseen.reset();
+      return result;
+    }
     result.unseen->calibrated_db = result.done.trial.sample_db;
     result.unseen->outside = last.left.share();
   }
@@ -373,6 +416,7 @@ Quantized quantized(const Module& model, std::span<const Sample> samples, const 
   Finished& done = result.done;
   Quantized found{.model = Lowered(method.take_back(done.module), std::move(done.report)),
                   .is_float_model = done.is_float_model,
+                  .target = {.engine = std::string(backend.engine()), .runtime = options.target},
                   .reference = std::move(done.reference),
                   .trial = std::move(done.trial),
                   .unseen = std::move(result.unseen),
@@ -382,10 +426,76 @@ Quantized quantized(const Module& model, std::span<const Sample> samples, const 
                   .left_float = std::move(done.left_float),
                   .search_ended_early = done.ended_early,
                   .goal = std::move(result.goal),
+                  .elsewhere = std::move(done.elsewhere),
+                  .frontier = std::move(result.frontier),
                   .samples = sets.calibration.size(),
                   .held_back = sets.held_back};
   detail::add_remarks(found, float_bytes, options);
   return found;
+}
+
+/// With a target that was chosen.
+QuantizeOptions for_target(QuantizeOptions options, const Target& target) {
+  options.chooses_backend = false;
+  options.chooses_target = false;
+  options.backend = target.engine;
+  options.target = target.runtime;
+  return options;
+}
+
+/// A decibel of noise is worth the price that the plans are chosen by.
+double worth(const Quantized& quantized, const QuantizeOptions& options) {
+  const double speed = quantized.latency ? quantized.latency->ratio : 1;
+  constexpr double kAsGoodAsFloat = 40;  // above it, decibels are worth ever less
+  const double decibels = std::min(quantized.trial.sqnr_db.value_or(0), kAsGoodAsFloat);
+  return std::log(speed) + decibel_price(detail::recipe_options(options)) * decibels;
+}
+
+/// Which targets are worth to be made: the two fastest by prediction.
+std::vector<Target> fastest_targets(const Module& model, std::span<const Sample> samples,
+                                    const QuantizeOptions& options) {
+  const torchscript::MethodAsForward method(model, options.method);
+  const Module as_forward = method.put(model);
+  const BackendConfig backend = backend_of(options);
+  const SampleSets sets = detail::sample_sets(samples, torchscript::keeps_state(as_forward), options);
+  const Work work{.options = options,
+                  .backend = backend,
+                  .mapping = mode_qconfig_mapping(options.mode, options.recipe, backend.engine()),
+                  .model = as_forward,
+                  .samples = sets,
+                  .events = options.events};
+  Prepared prepared = calibrated(work, work.mapping, sets.calibration);
+  if (measures_here(work) && !sets.trial.empty()) detail::measure_float_times(prepared, sets.trial.front());
+  return Steps(options.events).run("choose target", [&](const Progress&) {
+    const detail::Stage& stage = detail::stage_of(prepared);
+    const Target first = detail::target_of(stage);
+    std::vector<Target> possible = detail::targets_of(backend);
+    std::erase_if(possible, [&](const Target& target) {
+      return (!options.chooses_backend && target.engine != first.engine) ||
+             (!options.chooses_target && target.runtime != first.runtime);
+    });
+    constexpr std::size_t kMade = 2;
+    std::vector<Target> fastest;
+    for (const TargetPrediction& each : detail::as_accurate_targets(stage, possible))
+      if (fastest.size() < kMade) fastest.push_back(each.target);
+    if (fastest.empty()) fastest.push_back(first);
+    return fastest;
+  });
+}
+
+/// The best of the models for the targets that are likely to be fastest.
+Quantized for_best_target(const Module& model, std::span<const Sample> samples,
+                          const QuantizeOptions& options) {
+  if (options.backend_config || options.mapping || options.recipe != Recipe::Best || samples.empty())
+    throw Error(
+        ErrorCode::BadConfig, "a target is chosen by what recipe best finds on samples",
+        "give samples, and leave the mapping, the table and the recipe as they are, or name the target");
+  std::optional<Quantized> best;
+  for (const Target& target : fastest_targets(model, samples, options)) {
+    Quantized found = quantized(model, samples, for_target(options, target));
+    if (!best || worth(found, options) > worth(*best, options)) best = std::move(found);
+  }
+  return *std::move(best);
 }
 
 /// With functions of the caller's whose exceptions go through the library as they are.
@@ -403,8 +513,11 @@ QuantizeOptions with_guarded_functions(QuantizeOptions options) {
 }  // namespace
 
 Quantized quantize(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
-  return detail::with_callers_exceptions(
-      [&] { return quantized(model, samples, with_guarded_functions(options)); });
+  return detail::with_callers_exceptions([&] {
+    const QuantizeOptions guarded = with_guarded_functions(options);
+    return guarded.chooses_backend || guarded.chooses_target ? for_best_target(model, samples, guarded)
+                                                             : quantized(model, samples, guarded);
+  });
 }
 
 }  // namespace tsq

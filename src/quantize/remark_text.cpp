@@ -56,6 +56,8 @@ std::string problem_of(const Remark& remark) {
           remark.figure, remark.figure == 1 ? "" : "s");
     case RemarkKind::EstimatedTimes:
       return fmt::format("the times of kernels in profile '{}' are estimated", remark.text);
+    case RemarkKind::FasterElsewhere:
+      return fmt::format("with {} it is predicted to take {:.2f} times as long", remark.text, remark.figure);
     case RemarkKind::NotTimed:
       return "a processor is named, so that no times were measured, and nothing stayed float because it does "
              "not pay";

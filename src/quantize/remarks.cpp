@@ -175,6 +175,22 @@ std::size_t unbounded_layers(const Report& report) {
   return layers;
 }
 
+/// Predictions of two targets differ by less than that by chance.
+constexpr double kClearlyFaster = 0.9;
+
+std::optional<Remark> faster_elsewhere(const Quantized& quantized) {
+  const std::vector<TargetPrediction>& targets = quantized.elsewhere;
+  const auto own = std::ranges::find(targets, quantized.target, &TargetPrediction::target);
+  if (own == targets.end() || own == targets.begin()) return std::nullopt;
+  const double share = targets.front().prediction.seconds / own->prediction.seconds;
+  if (share > kClearlyFaster) return std::nullopt;
+  const bool is_fused = targets.front().target.runtime == LoweringTarget::Fused;
+  return Remark{.kind = RemarkKind::FasterElsewhere,
+                .figure = share,
+                .text = to_string(targets.front().target),
+                .remedy = is_fused ? "the result then needs libtsq_runtime" : ""};
+}
+
 /// What is as it should be, and still worth knowing.
 std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums,
                              const QuantizeOptions& options) {
@@ -202,6 +218,7 @@ std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, c
     notes.push_back({.kind = RemarkKind::EstimatedTimes,
                      .text = machine->name,
                      .remedy = "'tsq tune' measures them on such a machine, for --machine (machine)"});
+  if (auto faster = faster_elsewhere(quantized)) notes.push_back(*std::move(faster));
   if (options.lowers && options.times && !measures_times(options))
     notes.push_back({.kind = RemarkKind::NotTimed,
                      .remedy = "without --machine and --target-cpu (machine, target_cpu) they are"});

@@ -426,6 +426,7 @@ nlohmann::json GoalSearch::to_json() const {
   nlohmann::json layers = nlohmann::json::array();
   for (const QuantizedLayer& layer : kept) layers.push_back(layer.to_json());
   nlohmann::json json{{"reached", reached},
+                      {"lower_is_better", lower_is_better},
                       {"score", detail::finite_or_null(score)},
                       {"kept_float", std::move(layers)},
                       {"trials", std::move(tried)},

@@ -23,6 +23,7 @@
 #include "ir/analysis.h"
 #include "trial/attempt.h"
 #include "trial/gains.h"
+#include "trial/latency.h"
 #include "trial/layer_groups.h"
 #include "trial/leave_out.h"
 #include "trial/referee.h"
@@ -85,15 +86,14 @@ void tell_of_changes(const std::vector<LeftFloat>& changes, bool is_all_float, R
   }
 }
 
-constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7, .longest = 3};
-
 class Finish {
  public:
   explicit Finish(const FinishTask& task)
       : task_(task),
         referee_(task.model, engine_of(task.backend, /*must_have_kernels=*/task.lowers),
                  tried_samples(task.model, task.samples), tried_samples(task.model, task.beside),
-                 task.effort == Effort::Normal ? TrialExtent::UntilClear : TrialExtent::All, task.decisions),
+                 task.effort == Effort::High ? TrialExtent::All : TrialExtent::UntilClear, task.decisions,
+                 task.known),
         mapping_(task.mapping) {}
 
   Finished run() {
@@ -121,9 +121,10 @@ class Finish {
       now = without_what_does_not_pay(std::move(now), cause);
       latency = timed(now);
     };
-    if (is_larger(now)) leave(LeftFloatCause::Larger);
+    const bool searches = task_.effort != Effort::Low;
+    if (searches && is_larger(now)) leave(LeftFloatCause::Larger);
     // Without what is slower, the rest may gain something.
-    if (is_slower() || gains_nothing(now, latency)) leave(LeftFloatCause::Slower);
+    if (searches && (is_slower() || gains_nothing(now, latency))) leave(LeftFloatCause::Slower);
     // What pays in parts may not pay in all, and what was measured was measured with noise.
     const auto cause = [&]() -> std::optional<LeftFloatCause> {
       if (is_larger(now)) return LeftFloatCause::Larger;
@@ -167,7 +168,11 @@ class Finish {
            static_cast<double>(now.trial.bytes) > times * static_cast<double>(task_.model_bytes);
   }
 
-  std::optional<LatencyComparison> timed(const Attempt& now, const LatencyOptions& options = {}) {
+  std::optional<LatencyComparison> timed(const Attempt& now) {
+    return timed(now, task_.effort == Effort::Low ? kQuickLatency : LatencyOptions());
+  }
+
+  std::optional<LatencyComparison> timed(const Attempt& now, const LatencyOptions& options) {
     if (!task_.times || task_.samples.empty() || now.trial.fault || !now.made ||
         !quantizes_anything(now.made->report))
       return std::nullopt;
@@ -186,18 +191,12 @@ class Finish {
                        : compare_latency(one, other, task_.backend, sample, options);
   }
 
-  /// What is fast on a short sample may be slow on a long one: of the first and the longest the one counts
-  /// that gains less.
+  /// Of two samples, the one that gains less.
   LatencyComparison compared_on_two(const Module& one, const Module& other, const LatencyOptions& options) {
-    const Sample& first = task_.samples.front();
-    const Sample& last = longest(task_.samples);
-    timed_sample_ = &first;
-    LatencyComparison latency = compared_on(first, one, other, options);
-    if (&last == &first) return latency;
-    const LatencyComparison of_longest = compared_on(last, one, other, options);
-    if (of_longest.ratio >= latency.ratio) return latency;
-    timed_sample_ = &last;
-    return of_longest;
+    const SampleLatency found = least_gain(
+        task_.samples, [&](const Sample& sample) { return compared_on(sample, one, other, options); });
+    timed_sample_ = found.sample;
+    return found.latency;
   }
 
   Attempt without_faults(Attempt now) {
@@ -225,7 +224,7 @@ class Finish {
     });
     const auto pays = [](const LayerGroup& each) { return each.measured > 1; };
     const auto has_time = [&] {
-      ended_early_ = task_.effort == Effort::Normal && seconds_since(begin) > budget_ &&
+      ended_early_ = task_.effort != Effort::High && seconds_since(begin) > budget_ &&
                      std::ranges::any_of(groups.groups(), [&](const LayerGroup& each) {
                        return each.size() > 1 && !pays(each);
                      });
@@ -242,7 +241,7 @@ class Finish {
   double gain(const Attempt& before, const Attempt& after, LeftFloatCause cause) const {
     const double smaller = static_cast<double>(before.trial.bytes) / static_cast<double>(after.trial.bytes);
     if (cause == LeftFloatCause::Larger) return smaller;
-    const double faster = compared(before.made->module, after.made->module, kQuick).ratio_high;
+    const double faster = compared(before.made->module, after.made->module, kQuickLatency).ratio_high;
     return faster >= kSlower && kSmaller * smaller > 1 ? std::max(faster, smaller) : faster;
   }
 
@@ -282,7 +281,7 @@ class Finish {
     if (all_float.trial.fault) return false;
     if (task_.model_bytes > 0 && all_float.trial.bytes > task_.model_bytes) return true;
     return task_.times && !task_.samples.empty() &&
-           compared(task_.model, all_float.made->module, kQuick).is_slower();
+           compared(task_.model, all_float.made->module, kQuickLatency).is_slower();
   }
 
   Finished finished(Attempt now, const std::optional<LatencyComparison>& latency) {
@@ -303,7 +302,10 @@ class Finish {
                     .ended_early = ended_early_};
     tell_of_changes(result.left_float, !result.left_float.empty() && mapping_ == QConfigMapping(),
                     result.report);
-    if (latency && !is_float) result.optimized_latency = beside_optimized(result.module);
+    if (latency && !is_float && stage_of(*prepared_).options.recipe == Recipe::Best)
+      result.elsewhere = predicted_targets(stage_of(*prepared_), targets_of(task_.backend));
+    if (latency && !is_float && task_.effort != Effort::Low)
+      result.optimized_latency = beside_optimized(result.module);
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
     if (is_as_it_was) {
       result.module = task_.model;
@@ -319,14 +321,14 @@ class Finish {
     if (result.is_float_model || task_.samples.size() <= result.trial.samples) return;
     const std::size_t most = QuantizeGoal().samples;
     Referee(task_.model, engine_of(task_.backend, /*must_have_kernels=*/task_.lowers),
-            spread(task_.samples, most), {}, TrialExtent::All, task_.decisions)
+            spread(task_.samples, most), {}, TrialExtent::All, task_.decisions, task_.known)
         .judge_decisions(result.module, result.trial);
   }
 
   /// None where LibTorch cannot freeze the float model.
   [[nodiscard]] std::optional<LatencyComparison> beside_optimized(const Module& module) const {
     try {
-      LatencyOptions options = kQuick;
+      LatencyOptions options = kQuickLatency;
       options.optimizes_first = true;
       return compared(task_.model, module, options);
     } catch (const Error&) {

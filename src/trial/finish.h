@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "trial/elsewhere.h"
+#include "trial/referee.h"
+
 namespace tsq::detail {
 
 /// What the loop around the finished model needs.
@@ -28,6 +31,7 @@ struct FinishTask {
   Effort effort{Effort::Normal};            ///< high: the search for what does not pay takes its time
   std::span<const Sample> samples{};        ///< to try it on; none: it is only saved and loaded
   std::vector<NamedDecisions> decisions{};  ///< outputs that the user calls scores
+  std::shared_ptr<KnownResults> known{};    ///< of the model, which trials add to
   std::span<const Sample> beside{};         ///< further ones, which show how far the outputs vary
   bool lowers{true};                        ///< otherwise the reference model is the result
   bool times{false};                        ///< whether latency is measured, and decides
@@ -55,6 +59,7 @@ struct Finished {
   QConfigMapping mapping{};
   std::vector<LeftFloat> left_float{};  ///< empty: `mapping` is the task's
   bool ended_early{false};              ///< the search for what does not pay, by the time that it may take
+  std::vector<TargetPrediction> elsewhere{};  ///< what it is predicted to take, also for other targets
 };
 
 /// Converts, lowers and tries a calibrated model, and leaves in float what cannot run and, where that is

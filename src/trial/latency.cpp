@@ -1,5 +1,7 @@
 // Two models' times, in turns, with an interval for their ratio.
 
+#include "trial/latency.h"
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <tsq/bench/statistics.h>
@@ -117,6 +119,16 @@ nlohmann::json LatencyComparison::to_json() const {
           {"ratio_interval", {ratio_low, detail::finite_or_null(ratio_high)}},
           {"rounds", rounds},
           {"threads", threads}};
+}
+
+detail::SampleLatency detail::least_gain(std::span<const Sample> samples,
+                                         const std::function<LatencyComparison(const Sample&)>& compare) {
+  const Sample& first = samples.front();
+  const Sample& last = longest(samples);
+  const SampleLatency of_first{.sample = &first, .latency = compare(first)};
+  if (&last == &first) return of_first;
+  const SampleLatency of_longest{.sample = &last, .latency = compare(last)};
+  return of_longest.latency.ratio >= of_first.latency.ratio ? of_first : of_longest;
 }
 
 LatencyComparison compare_latency(const Module& model, const Module& candidate, const BackendConfig& backend,

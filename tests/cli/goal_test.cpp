@@ -151,7 +151,7 @@ TEST_F(Goals, AProgramTakesThePathInPlaceOfBraces) {
 TEST_F(Goals, TheTextTellsWhatWasTried) {
   const Outcome outcome = tsq(quantize({"--min-sqnr", "25"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const std::string word : {"samples of at least 25", " float layer", "% of the time for a decibel",
+  for (const std::string word : {"samples of at least 25", " float layer", "predicted ",
                                  "float      'bad' (torch.nn.Linear)", "too little", "enough"}) {
     EXPECT_THAT(outcome.out, HasSubstr(word));
   }
@@ -164,6 +164,31 @@ TEST_F(Goals, OutOfReachTellsTheBest) {
   expect_refusal(words, 1, {"no model reaches the goal", "SQNR", "the best, all float", "has"});
   expect_refusal(quantize({"--eval", "case {} in *chain.pt) echo 1;; *) echo 0.5;; esac"}), 1,
                  {"no model reaches the goal", "at least 0.99", "0.5"});
+}
+
+TEST_F(Goals, TargetsAreChosenByRecipeBestAlone) {
+  for (const std::string option : {"--backend", "--target"}) {
+    expect_refusal(quantize({option, "auto", "--recipe", "fx"}), 2, {option + " auto", "recipe fx"});
+    expect_refusal(
+        {"quantize", path("chain.pt"), "--mode", "dynamic", option, "auto", "--output", path("out")}, 2,
+        {option + " auto", "--calib"});
+    expect_refusal({"prepare", path("chain.pt"), option, "auto", "--output", path("out")}, 2,
+                   {option, "auto"});
+  }
+  const json result = answer(quantize({"--target", "auto"}));
+  EXPECT_THAT((std::vector<json>{"stock", "fused"}), ::testing::Contains(result["target"]));
+}
+
+TEST_F(Goals, AFrontierIsAPageOrJson) {
+  expect_refusal(quantize({"--frontier", path("frontier.txt")}), 2, {".html", ".json"});
+  expect_refusal(quantize({"--frontier", path("frontier.json"), "--recipe", "fx"}), 2,
+                 {"--frontier", "recipe best"});
+  (void)answer(quantize({"--frontier", path("frontier.json")}));
+  const json found = json::parse(read_file(path("frontier.json")));
+  ASSERT_FALSE(found["frontier"].empty());
+  EXPECT_TRUE(found["frontier"].front()["plan"].is_object());
+  (void)answer(quantize({"--frontier", path("frontier.html")}));
+  EXPECT_THAT(read_file(path("frontier.html")), HasSubstr("frontierView"));
 }
 
 TEST_F(Goals, ProgramsThatFail) {
@@ -182,6 +207,9 @@ TEST_F(Goals, OptionsThatDoNotGoTogether) {
   expect_refusal(quantize({"--min-sqnr", "20", "--convert-qconfig", path("q.json")}), 2,
                  {"--convert-qconfig and a goal"});
   expect_refusal(quantize({"--min-agreement", "1.5"}), 2, {"--min-agreement"});
+  expect_refusal(quantize({"--min-sqnr", "20", "--max-latency", "1"}), 2, {"--min-sqnr and --max-latency"});
+  for (const std::string text : {"soon", "0", "-1", "nan", "0.5y", "50%"})
+    expect_refusal(quantize({"--max-latency=" + text}), 2, {"'" + text + "' is no time"});
   expect_refusal(quantize({"--eval", "true", "--max-drop", "-1"}), 2, {"--max-drop"});
   expect_refusal(quantize({"--min-sqnr", "much"}), 2, {"--min-sqnr", "much"});
   expect_refusal(

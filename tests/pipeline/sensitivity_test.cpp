@@ -181,7 +181,8 @@ TEST(Sensitivity, QuickRanksAsTheModelsThatAreRun) {
       by_run.push_back(each.alone_db);
       by_gradients.push_back(predicted.at(each.layer.to_text()));
     }
-    EXPECT_GE(testing::rank_correlation(by_run, by_gradients), 0.8);
+    EXPECT_GE(testing::rank_correlation(by_run, by_gradients), 0.8)
+        << ::testing::PrintToString(by_run) << ", " << ::testing::PrintToString(by_gradients);
     EXPECT_NEAR(quick.layers.front().cumulative_db, run.int8_db, 1e-6);
   }
 }

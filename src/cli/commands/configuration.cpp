@@ -1,6 +1,7 @@
 #include "cli/commands/configuration.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tsq/backends.h>
 #include <tsq/error.h>
 #include <tsq/files.h>
@@ -58,11 +59,6 @@ struct Given {
   std::string_view about;
   std::string_view remedy;
 };
-
-/// Of a number in percent.
-std::optional<double> share_of(const std::optional<double>& percent) {
-  return percent ? std::optional(*percent / 100) : std::nullopt;
-}
 
 /// An option that nothing reads would be a wish that is not heard.
 void refuse_ignored(const ConfigurationOptions& options) {
@@ -141,20 +137,51 @@ std::vector<std::string> ConfigurationOptions::files() const {
   return {backend_config, qconfig, equalization, prepare_custom, machine};
 }
 
-void add_backend_options(const Command& command, ConfigurationOptions& options) {
+std::optional<double> share_of(const std::optional<double>& percent) {
+  return percent ? std::optional(*percent / 100) : std::nullopt;
+}
+
+OptionRow decibel_price_option(std::optional<double>& percent) {
+  return {"--decibel-price", into(percent),
+          "How much longer, in percent, the model may take for a decibel less of noise in its outputs, for\n"
+          "recipe best in modes static and dynamic (default: 0.5)",
+          "PERCENT", CLI::Range(0.0, 1e6)};
+}
+
+namespace {
+
+/// A row of one of a few words, and of kAuto where quantize chooses.
+OptionRow with_choice(OptionRow row, std::vector<std::string_view> words, bool may_choose) {
+  if (may_choose) words.push_back(kAuto);
+  row.type = fmt::format("{}", fmt::join(words, "|"));
+  row.check = one_of(std::move(words));
+  return row;
+}
+
+void add_backend_options(const Command& command, ConfigurationOptions& options, bool may_choose) {
   constexpr auto kEngines = known_engines();
   add_options(
       command,
-      {{"--backend", into(options.backend), "The table of patterns and the kernels to quantize for",
-        "x86|fbgemm|qnnpack|onednn", one_of({kEngines.begin(), kEngines.end()})},
+      {with_choice(
+           {"--backend", into(options.backend), "The table of patterns and the kernels to quantize for"},
+           {kEngines.begin(), kEngines.end()}, may_choose),
        configuration_input({"--backend-config", into(options.backend_config),
                             "A table of your own, as 'tsq backend-config show' prints it", "B.json"})});
 }
 
-void add_configuration_options(const Command& command, ConfigurationOptions& options) {
-  add_backend_options(command, options);
+}  // namespace
+
+void add_backend_options(const Command& command, ConfigurationOptions& options) {
+  add_backend_options(command, options, /*may_choose=*/false);
+}
+
+void add_configuration_options(const Command& command, ConfigurationOptions& options, bool may_choose) {
+  add_backend_options(command, options, may_choose);
   command.app.get_option("--backend")
-      ->description("The table of patterns and the kernels to quantize for (default: x86)");
+      ->description(may_choose
+                        ? "The table of patterns and the kernels to quantize for; auto: those of which "
+                          "the model is fastest\nhere and as accurate (default: x86)"
+                        : "The table of patterns and the kernels to quantize for (default: x86)");
   add_options(
       command,
       {configuration_input(
@@ -192,10 +219,11 @@ void add_configuration_options(const Command& command, ConfigurationOptions& opt
         "AMX; avx512-vnni is another word for vnni, avx2 for without-vnni (default: native)",
         "native|vnni|without-vnni|amx",
         one_of({"native", "vnni", "without-vnni", "amx", "avx2", "avx512-vnni"})},
-       {"--target", into(options.target),
-        "What runs the model: stock: LibTorch's kernels, in every LibTorch; fused: programs on oneDNN,\n"
-        "where libtsq_runtime is loaded (default: stock)",
-        "stock|fused", one_of({"stock", "fused"})},
+       with_choice(
+           {"--target", into(options.target),
+            "What runs the model: stock: LibTorch's kernels, in every LibTorch; fused: programs on oneDNN,\n"
+            "where libtsq_runtime is loaded (default: stock)"},
+           {"stock", "fused"}, may_choose),
        {"--smooth-quant", into(options.smooth_quant),
         "Migration strength, 0 to 1: outliers in the input of linear layers after a LayerNorm move to\n"
         "the weights (default: 0.5 in recipe best, no smoothing in fx)",
@@ -210,13 +238,11 @@ void add_configuration_options(const Command& command, ConfigurationOptions& opt
         "of the layer's output, or to the nearest code, which calibrates faster (default: learned)",
         "nearest|learned", one_of({"nearest", "learned"})},
        {"--effort", into(options.effort),
-        "What recipe best may cost. normal: the trial takes no longer than calibration and conversion;\n"
-        "high: everything is measured on all data (default: normal)",
-        "normal|high", one_of({"normal", "high"})},
-       {"--decibel-price", into(options.decibel_price),
-        "How much longer, in percent, the model may take for a decibel less of noise in its outputs, for\n"
-        "recipe best in modes static and dynamic (default: 0.5)",
-        "PERCENT", CLI::Range(0.0, 1e6)},
+        "What recipe best may cost. low: weights are rounded to nearest, and the result is tried once;\n"
+        "normal: the trial takes no longer than calibration and conversion; high: everything is measured\n"
+        "on all data (default: normal)",
+        "low|normal|high", one_of({"low", "normal", "high"})},
+       decibel_price_option(options.decibel_price),
        {"--python-source", into(options.python_source),
         "Read the Python files that a traced model names, where they are here, to tell x + y from\n"
         "torch.add(x, y) as FX does; the result then depends on these files"}});

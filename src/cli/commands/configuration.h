@@ -10,11 +10,16 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cli/process/options.h"
 #include "cli/process/session.h"
 
 namespace tsq::cli {
+
+/// In the place of a backend or a target: quantize chooses it.
+constexpr std::string_view kAuto = "auto";
 
 /// The options that say how a model is quantized; `quantize`, `prepare` and `explain` share them.
 struct ConfigurationOptions {
@@ -43,7 +48,13 @@ struct ConfigurationOptions {
   /// The JSON files that are given; an empty name is none.
   [[nodiscard]] std::vector<std::string> files() const;
 };
-void add_configuration_options(const Command& command, ConfigurationOptions& options);
+/// `may_choose`: backend and target may be kAuto.
+void add_configuration_options(const Command& command, ConfigurationOptions& options,
+                               bool may_choose = false);
+/// `--decibel-price`.
+OptionRow decibel_price_option(std::optional<double>& percent);
+/// Of a number in percent.
+std::optional<double> share_of(const std::optional<double>& percent);
 /// `--float-dtype`, for the commands that lower.
 void add_lowering_options(const Command& command, ConfigurationOptions& options);
 LoweringOptions lowering_options(const ConfigurationOptions& options);

@@ -30,6 +30,7 @@ struct ConvertCommandOptions {
   std::string output{};
   ConfigurationOptions configuration{};
   ConvertConfigurationOptions convert{};
+  std::optional<double> decibel_price{};  ///< in percent
   TrialOptions trial{};
   bool allow_uncalibrated{false};
 };
@@ -45,6 +46,7 @@ void run_convert(const ConvertCommandOptions& options, const Session& session) {
   OutputFiles files(session);
   ConvertOptions at_convert = convert_options(options.convert);
   at_convert.custom.set_allow_uncalibrated(options.allow_uncalibrated);
+  at_convert.decibel_price = share_of(options.decibel_price);
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const BackendConfig backend = backend_of(options.configuration, options.model, prepared);
@@ -81,7 +83,8 @@ void add_convert_command_options(const Command& command, ConvertCommandOptions& 
   add_backend_options(command, options.configuration);
   add_convert_options(command, options.convert);
   add_trial_options(command, options.trial);
-  add_options(command, {{"--allow-uncalibrated", into(options.allow_uncalibrated),
+  add_options(command, {decibel_price_option(options.decibel_price),
+                        {"--allow-uncalibrated", into(options.allow_uncalibrated),
                          "Convert a model that has seen no data: all scales are 1"}});
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <torch/script.h>
 
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -39,8 +41,30 @@ std::function<double(const torch::jit::Module&)> program_score(const std::string
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
+/// Seconds, or a share of the float model's time.
+struct Latency {
+  std::optional<double> at_most{};
+  bool is_share{false};
+};
+
+/// Of "12", "12ms" and "0.5x"; of an empty text none.
+Latency latency_of(const std::string& text) {
+  if (text.empty()) return {};
+  double number = 0;
+  const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  const bool is_share = unit == "x" || unit == "×";
+  if (code != std::errc() || !(is_share || unit.empty() || unit == "ms") || !(number > 0) ||
+      !std::isfinite(number))
+    throw UsageError(fmt::format(
+        "--max-latency: '{}' is no time; give milliseconds, as in 12, or a share of the float model's time, "
+        "as in 0.5x",
+        text));
+  return {.at_most = is_share ? number : number / 1000, .is_share = is_share};
+}
+
 std::string trial_line(const GoalTrial& trial) {
-  return fmt::format("{}: {}, {}", trial.what, number(trial.score), trial.reached ? "enough" : "too little");
+  return fmt::format("{}: {}, {}", trial.what, number(trial.score), trial.reached ? "enough" : "not enough");
 }
 
 }  // namespace
@@ -56,6 +80,10 @@ void add_goal_options(const Command& command, GoalCommandOptions& options) {
             "A program that prints a model file's score (higher is better). The path replaces each\n"
             "{}, or comes last; the last number that the program prints is the score",
             "CMD"}),
+       {"--max-latency", into(options.max_latency),
+        "What a run may take on this machine, in milliseconds (12) or as a share of the float model's\n"
+        "time (0.5x): the most accurate model within it",
+        "MS|SHAREx"},
        {"--max-drop", into(options.max_drop),
         "How much lower than the float file's the score of --eval may be, as a fraction of it\n"
         "(default: 0.01)",
@@ -64,7 +92,7 @@ void add_goal_options(const Command& command, GoalCommandOptions& options) {
         "N", within(1, 100000000)},
        output({"--qconfig-output", into(options.mapping),
                "Also write the QConfigMapping of the result, for --qconfig", "Q.json"})},
-      "A goal, which is reached with the fewest and cheapest float layers");
+      "A goal: the fastest model that reaches an accuracy, or the most accurate one within a time");
 }
 
 void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_data) {
@@ -72,8 +100,10 @@ void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_da
   if (options.min_sqnr) goals.emplace_back("--min-sqnr");
   if (options.min_agreement) goals.emplace_back("--min-agreement");
   if (!options.program.empty()) goals.emplace_back("--eval");
+  if (!options.max_latency.empty()) goals.emplace_back("--max-latency");
   if (goals.size() > 1)
     throw UsageError(fmt::format("{} are two goals; give one of them", fmt::join(goals, " and ")));
+  (void)latency_of(options.max_latency);
   if (options.max_drop && options.program.empty())
     throw UsageError("--max-drop applies to the score of a program; give --eval CMD");
   if (!goals.empty() && options.data.empty() && !has_calibration_data)
@@ -82,11 +112,14 @@ void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_da
 
 QuantizeGoal quantize_goal(const GoalCommandOptions& options, const ModelFile& model,
                            const std::string& output) {
+  const Latency latency = latency_of(options.max_latency);
   return {.min_sqnr = options.min_sqnr,
           .min_agreement = options.min_agreement,
           .score = options.program.empty() ? nullptr : program_score(options.program, model, output),
           .measure = "the program's number",
           .max_drop = options.max_drop.value_or(QuantizeGoal().max_drop),
+          .max_latency = latency.at_most,
+          .max_latency_is_share = latency.is_share,
           .samples = options.samples};
 }
 
@@ -107,16 +140,19 @@ void SearchProgress::on_ranking(std::size_t done, std::size_t total) {
 
 std::string goal_text(const GoalOutcome& outcome) {
   const GoalSearch& search = outcome.search;
-  std::string text = fmt::format("  goal       {} of at least {}: {} with {} float layer{}\n",
-                                 outcome.measure, number(outcome.at_least), number(search.score),
-                                 search.kept.size(), search.kept.size() == 1 ? "" : "s");
+  std::string text =
+      fmt::format("  goal       {} of at {} {}: {} with {} float layer{}\n", outcome.measure,
+                  search.lower_is_better ? "most" : "least", number(outcome.at_least), number(search.score),
+                  search.kept.size(), search.kept.size() == 1 ? "" : "s");
   if (outcome.float_score)
     text += fmt::format("             the float file has {}\n", number(*outcome.float_score));
   for (const QuantizedLayer& layer : search.kept) text += fmt::format("  float      {}\n", layer.to_text());
   std::vector<std::vector<std::string>> rows{{"  tried", "score", "asked", ""}};
   for (const GoalTrial& trial : search.trials) {
     rows.push_back({"  " + trial.what, number(trial.score), number(trial.at_least),
-                    trial.reached ? "enough" : "too little"});
+                    trial.reached            ? "enough"
+                    : search.lower_is_better ? "too much"
+                                             : "too little"});
   }
   return text + text_table(rows);
 }

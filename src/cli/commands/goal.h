@@ -17,12 +17,15 @@ struct GoalCommandOptions {
   std::optional<double> min_sqnr{};
   std::optional<double> min_agreement{};
   std::string program{};
+  std::string max_latency{};  ///< "12" ms, "0.5x"
   std::optional<double> max_drop{};
   std::string data{};  ///< a file of samples; empty: the calibration data, or what was held back of it
   std::size_t samples{100};
   std::string mapping{};  ///< where the mapping of the model found goes
 
-  [[nodiscard]] bool given() const { return min_sqnr || min_agreement || !program.empty(); }
+  [[nodiscard]] bool given() const {
+    return min_sqnr || min_agreement || !program.empty() || !max_latency.empty();
+  }
 };
 void add_goal_options(const Command& command, GoalCommandOptions& options);
 /// Throws UsageError for options that do not go together.

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <torch/script.h>
 #include <tsq/error.h>
+#include <tsq/frontier.h>
 #include <tsq/quantize_model.h>
+#include <tsq/report_page.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -51,6 +53,7 @@ struct QuantizeCommandOptions {
   std::string output{};
   std::string reference{};
   std::string report{};
+  std::string frontier{};
   std::string method{"forward"};
   ConfigurationOptions configuration{};
   ConvertConfigurationOptions convert{};
@@ -74,10 +77,37 @@ std::vector<std::pair<std::string_view, std::string>> outputs_of(const QuantizeC
   std::vector<std::pair<std::string_view, std::string>> outputs{{"output", options.output},
                                                                 {"reference", options.reference},
                                                                 {"report", options.report},
+                                                                {"frontier", options.frontier},
                                                                 {"plan", options.convert.plan_output},
                                                                 {"qconfig", options.goal.mapping}};
   std::erase_if(outputs, [](const auto& output) { return output.second.empty(); });
   return outputs;
+}
+
+bool chooses_backend(const ConfigurationOptions& options) { return options.backend == kAuto; }
+bool chooses_target(const ConfigurationOptions& options) { return options.target == kAuto; }
+
+/// With the first of the targets that are to be chosen among.
+ConfigurationOptions to_begin_with(ConfigurationOptions options) {
+  if (chooses_backend(options)) options.backend.clear();
+  if (chooses_target(options)) options.target.reset();
+  return options;
+}
+
+void check_choice(const QuantizeCommandOptions& options) {
+  const ConfigurationOptions& configuration = options.configuration;
+  if (!chooses_backend(configuration) && !chooses_target(configuration)) return;
+  const std::string_view name = chooses_backend(configuration) ? "--backend auto" : "--target auto";
+  const auto refuse = [&](std::string_view other) {
+    throw UsageError(fmt::format("{} chooses by what recipe best finds, and {}; name a {}, or leave that out",
+                                 name, other, chooses_backend(configuration) ? "backend" : "target"));
+  };
+  if (!configuration.qconfig.empty()) refuse("--qconfig says how each layer is quantized");
+  if (!configuration.backend_config.empty()) refuse("--backend-config is the table of one engine");
+  if (configuration.recipe != "best") refuse("this is recipe fx");
+  if (configuration.mode == "weight_only") refuse("mode weight_only has no kernels to choose among");
+  if (options.calib.empty()) refuse("there is no --calib to find it on");
+  if (options.output.empty()) refuse("there is no --output to time");
 }
 
 void check_usage(const QuantizeCommandOptions& options) {
@@ -89,6 +119,14 @@ void check_usage(const QuantizeCommandOptions& options) {
         "mode 'static' needs calibration data; give --calib DATA.pt (see 'tsq quantize --help')");
   }
   check_goal_usage(options.goal, !options.calib.empty());
+  check_choice(options);
+  if (!options.frontier.empty() && !options.frontier.ends_with(".html") &&
+      !options.frontier.ends_with(".json"))
+    throw UsageError("--frontier writes a page or JSON; give a name that ends in .html or .json");
+  if (!options.frontier.empty() && (options.calib.empty() || options.configuration.recipe != "best"))
+    throw UsageError("--frontier is of plans of recipe best; give --calib DATA.pt, and leave --recipe out");
+  if (!options.goal.max_latency.empty() && options.no_check)
+    throw UsageError("--max-latency needs times, and --no-check measures none; leave one of them out");
   if (options.method != "forward" && !(options.reference.empty() && options.goal.program.empty())) {
     throw UsageError("--reference and --eval apply to forward; leave out --method, or calibrate with it");
   }
@@ -118,9 +156,11 @@ QuantizeEvents events_for(Steps& steps, SearchProgress& search) {
 QuantizeOptions quantize_options(const QuantizeCommandOptions& options, const Configuration& chosen,
                                  const ModelFile& model) {
   const ConvertOptions at_convert = convert_options(options.convert);
-  const QuantizeOptions asked{.backend_config = chosen.backend,
+  const bool chooses = chooses_backend(options.configuration) || chooses_target(options.configuration);
+  const QuantizeOptions asked{.backend = std::string(chosen.backend.engine()),
+                              .backend_config = chooses ? std::nullopt : std::optional(chosen.backend),
                               .mode = chosen.mode,
-                              .mapping = chosen.mapping,
+                              .mapping = chooses ? std::nullopt : std::optional(chosen.mapping),
                               .custom = chosen.custom,
                               .equalization = chosen.equalization,
                               .convert_custom = at_convert.custom,
@@ -132,6 +172,9 @@ QuantizeOptions quantize_options(const QuantizeCommandOptions& options, const Co
                               .goal = quantize_goal(options.goal, model, options.output),
                               .decisions = named_decisions(options.decisions),
                               .times = !options.no_check,
+                              .chooses_backend = chooses_backend(options.configuration),
+                              .chooses_target = chooses_target(options.configuration),
+                              .frontier = options.frontier.empty() ? 0 : FrontierOptions().points,
                               .force = options.force,
                               .float_bytes = model.bytes};
   return detail::with_recipe(asked, chosen.recipe);
@@ -168,6 +211,18 @@ void write_quantized(const QuantizeCommandOptions& options, const torch::jit::Mo
   });
 }
 
+void write_frontier(const QuantizeCommandOptions& options, std::span<const FrontierPoint> points,
+                    OutputFiles& files) {
+  if (options.frontier.empty()) return;
+  const std::string name = std::filesystem::path(options.model).filename().string();
+  const nlohmann::json found = frontier_json(points, fmt::format("Frontier of {}", name));
+  if (options.frontier.ends_with(".json")) {
+    files.write_json(options.frontier, found);
+  } else {
+    files.write_text(options.frontier, report_page(found));
+  }
+}
+
 nlohmann::json report_json(const Quantized& quantized, const Verdict& verdict) {
   nlohmann::json report = quantized.report().to_json();
   report["trial"] = verdict.json;
@@ -190,8 +245,8 @@ Quantized quantized_model(const QuantizeCommandOptions& options, const Configura
 
 Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session) {
   OutputFiles files(session);
-  const Configuration chosen = options.output.empty() ? configuration(options.configuration)
-                                                      : configuration_to_lower(options.configuration);
+  const ConfigurationOptions first = to_begin_with(options.configuration);
+  const Configuration chosen = options.output.empty() ? configuration(first) : configuration_to_lower(first);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session, options.method);
   Quantized quantized = quantized_model(options, chosen, model, steps, session);
@@ -201,11 +256,13 @@ Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session
       verdict_of(quantized, {.samples_are_calibration = options.goal.data.empty() && quantized.held_back == 0,
                              .backend = chosen.backend});
   if (!options.report.empty()) files.write_json(options.report, report_json(quantized, verdict));
+  write_frontier(options, quantized.frontier, files);
   if (!options.goal.mapping.empty()) files.write_json(options.goal.mapping, quantized.mapping.to_dict());
   if (!options.convert.plan_output.empty())
     files.write_json(options.convert.plan_output, quantized.reference.plan().to_dict());
   files.commit();
-  return {.backend = chosen.backend.name(),
+  const bool chooses = chooses_backend(options.configuration);
+  return {.backend = chooses ? quantized.target.engine : chosen.backend.name(),
           .bytes_before = model.bytes,
           .quantized = std::move(quantized),
           .verdict = std::move(verdict),
@@ -232,7 +289,7 @@ std::string text_of(const QuantizeCommandOptions& options, const Outcome& outcom
   std::string text =
       fmt::format("'{}' quantized for {} ({}, recipe {}{})\n{}{}  time       {}{}\n{}", options.model,
                   outcome.backend, options.configuration.mode, options.configuration.recipe,
-                  options.configuration.target.value_or("stock") == "fused" ? ", target fused" : "",
+                  quantized.target.runtime == LoweringTarget::Fused ? ", target fused" : "",
                   operator_summary_text(quantized.report(), "--report R.json"), size_text(options, outcome),
                   seconds_text(outcome.seconds),
                   quantized.samples > 0
@@ -256,18 +313,20 @@ nlohmann::json to_json(const QuantizeCommandOptions& options, const Outcome& out
     files[std::string(what)] = {{"path", path}, {"bytes", size_of(path)}};
   nlohmann::json warnings = warnings_json(outcome.quantized.report());
   for (const std::string& warning : outcome.verdict.warnings) warnings.push_back(warning);
-  nlohmann::json answer = {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
-                           {"files", files},
-                           {"backend", outcome.backend},
-                           {"mode", options.configuration.mode},
-                           {"recipe", options.configuration.recipe},
-                           {"samples", outcome.quantized.samples},
-                           {"held_back", outcome.quantized.held_back},
-                           {"trial", outcome.verdict.json},
-                           {"operators", operator_summary(outcome.quantized.report())},
-                           {"unobserved_layers", outcome.quantized.report().unobserved_layers},
-                           {"warnings", std::move(warnings)},
-                           {"steps", seconds_json(outcome.seconds)}};
+  nlohmann::json answer = {
+      {"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
+      {"files", files},
+      {"backend", outcome.backend},
+      {"target", outcome.quantized.target.runtime == LoweringTarget::Fused ? "fused" : "stock"},
+      {"mode", options.configuration.mode},
+      {"recipe", options.configuration.recipe},
+      {"samples", outcome.quantized.samples},
+      {"held_back", outcome.quantized.held_back},
+      {"trial", outcome.verdict.json},
+      {"operators", operator_summary(outcome.quantized.report())},
+      {"unobserved_layers", outcome.quantized.report().unobserved_layers},
+      {"warnings", std::move(warnings)},
+      {"steps", seconds_json(outcome.seconds)}};
   if (outcome.quantized.goal) answer["goal"] = outcome.quantized.goal->to_json();
   return answer;
 }
@@ -289,8 +348,13 @@ void add_quantize_options(const Command& command, QuantizeCommandOptions& option
        output({"--reference", into(options.reference), "Also write the model of quantize/dequantize pairs",
                "REF.pt"}),
        output({"--report", into(options.report), "Also write what happened to each operator, and why",
-               "R.json"})});
-  add_configuration_options(command, options.configuration);
+               "R.json"}),
+       output(
+           {"--frontier", into(options.frontier),
+            "Also measure models between the fastest and the most accurate one, and write them, as a page\n"
+            "or as JSON",
+            "F.html|F.json"})});
+  add_configuration_options(command, options.configuration, /*may_choose=*/true);
   add_lowering_options(command, options.configuration);
   add_convert_options(command, options.convert);
   add_options(

@@ -3,7 +3,7 @@
   "use strict";
 
   const { make } = report;
-  const VIEWS = [report.summaryView, report.graphView, report.layersView, report.decisionsView, report.adviceView];
+  const VIEWS = [report.frontierView, report.summaryView, report.graphView, report.layersView, report.decisionsView, report.adviceView];
 
   const offeredViews = () => VIEWS.filter((view) => view.isOffered(report.data));
   const currentView = () => offeredViews().find(({ name }) => `#${name}` === location.hash) ?? offeredViews()[0];

@@ -114,5 +114,5 @@
     section.append(origin(report.data));
   }
 
-  report.summaryView = { name: "summary", title: "Summary", isOffered: () => true, show };
+  report.summaryView = { name: "summary", title: "Summary", isOffered: ({ models, frontier }) => models.length > 0 || !frontier, show };
 })((globalThis.tsqReport ??= {}));
