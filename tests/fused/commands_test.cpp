@@ -144,6 +144,7 @@ TEST_F(FusedFile, AReportHasItsOwnDecisionsAndTheOperationsOfItsPrograms) {
   const auto decision =
       std::ranges::find_if(model["decisions"], [](const json& each) { return each["layer"] == "conv"; });
   ASSERT_NE(decision, model["decisions"].end());
+  EXPECT_EQ((*decision)["kernel"], "tsq::run") << "by the plan of the file, whose machine is not this one";
   const auto op = std::ranges::find_if(model["operators"],
                                        [](const json& each) { return each["kind"] == "tsq::convolution"; });
   ASSERT_NE(op, model["operators"].end()) << "what the program computes, not its call";

@@ -68,15 +68,16 @@ std::optional<Configuration> configuration_of(const nlohmann::json& metadata) {
   return chosen;
 }
 
-/// What became of each operator of the float model, by quantizing it once more in the same way.
-std::vector<Decision> decisions_of(const ModelFile& exact, const nlohmann::json& metadata,
-                                   const std::vector<Sample>& samples) {
+/// What became of each operator of the float model, by quantizing it once more in the same way, by the plan
+/// of the file.
+std::vector<Decision> decisions_of(const ModelFile& exact, const std::string& path,
+                                   const nlohmann::json& metadata, const std::vector<Sample>& samples) {
   try {
     const std::optional<Configuration> chosen = configuration_of(metadata);
     if (!chosen) return {};
     Prepared prepared = prepared_model(exact.module, *chosen);
     calibrate(prepared, samples);
-    return convert(prepared, chosen->backend).report().decisions;
+    return convert(prepared, chosen->backend, {.plan = read_plan(path)}).report().decisions;
   } catch (const Error&) {
     return {};
   }
@@ -128,7 +129,7 @@ void run_report(const ReportCommandOptions& options, const Session& session) {
     const nlohmann::json metadata = read_metadata(path);
     models.push_back(reported(file, metadata));
     models.back().decisions =
-        steps.run("decisions", [&](const Progress&) { return decisions_of(exact, metadata, samples); });
+        steps.run("decisions", [&](const Progress&) { return decisions_of(exact, path, metadata, samples); });
   }
   const Configuration chosen = configuration({.backend = engine_name(models.back().engine)});
   ReportOptions wanted{.times = !options.no_times, .named_decisions = named_decisions(options.decisions)};
