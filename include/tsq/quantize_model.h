@@ -191,8 +191,8 @@ struct Quantized {
   [[nodiscard]] Report report() &&;
 
   /// {"trial", "unseen", "latency", "optimized_latency", "is_float_model", "left_float", "samples",
-  /// "held_back", "goal", "qconfig_mapping", "warnings", "notes"}: what was not measured or asked for is
-  /// null; warnings and notes are sentences. The report has a to_json of its own.
+  /// "held_back", "goal", "targets", "qconfig_mapping", "warnings", "notes"}: what was not measured or asked
+  /// for is null; warnings and notes are sentences. The report has a to_json of its own.
   [[nodiscard]] nlohmann::json to_json() const;
 };
 

@@ -23,6 +23,13 @@ nlohmann::json Quantized::to_json() const {
   };
   nlohmann::json left = nlohmann::json::array();
   for (const LeftFloat& each : left_float) left.push_back(each.to_json());
+  nlohmann::json targets = nlohmann::json::array();
+  for (const TargetPrediction& each : elsewhere) {
+    targets.push_back({{"backend", each.target.engine},
+                       {"target", each.target.runtime == LoweringTarget::Fused ? "fused" : "stock"},
+                       {"seconds", each.prediction.seconds},
+                       {"noise", each.prediction.noise}});
+  }
   return {{"trial", trial.to_json()},
           {"unseen", or_null(unseen)},
           {"latency", or_null(latency)},
@@ -32,6 +39,7 @@ nlohmann::json Quantized::to_json() const {
           {"samples", samples},
           {"held_back", held_back},
           {"goal", or_null(goal)},
+          {"targets", std::move(targets)},
           {"qconfig_mapping", mapping.to_dict()},
           {"warnings", sentences(warnings)},
           {"notes", sentences(notes)}};

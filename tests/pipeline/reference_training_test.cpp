@@ -8,6 +8,7 @@
 
 #include <limits>
 
+#include "support/processor.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -41,7 +42,9 @@ Module network() {
 Reference reference_of(const Module& model, Recipe recipe = Recipe::Best) {
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = recipe});
+  // Without VNNI, weights move to codes whose sums do not overflow when they are converted.
+  Prepared prepared =
+      prepare(model, mapping, backend_config("x86"), {.recipe = recipe, .target_cpu = TargetCpu::Vnni});
   calibrate(prepared, std::vector<Sample>{{images()}});
   return convert_to_reference(prepared, backend_config("x86"));
 }
@@ -84,7 +87,9 @@ TEST(ReferenceTraining, TheInt8ModelComputesWhatWasTrained) {
     return (output(other) - output(module)).norm().item<double>() / output(module).norm().item<double>();
   };
   EXPECT_LT(near(trained.module()), 1e-4);
-  EXPECT_LT(near(lower(trained, backend_config("x86")).module()), 0.02);
+  if (testing::has_vnni()) {
+    EXPECT_LT(near(lower(trained, backend_config("x86")).module()), 0.02);
+  }
   EXPECT_TRUE(at::equal(output(reference.module()), output(reference_of(network()).module())))
       << "the reference itself has changed";
 }

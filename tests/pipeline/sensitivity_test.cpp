@@ -162,8 +162,8 @@ Module residual_network() {
 TEST(Sensitivity, QuickRanksAsTheModelsThatAreRun) {
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared =
-        prepare(residual_network(), default_qconfig_mapping("x86"), backend, {.recipe = recipe});
+    Prepared prepared = prepare(residual_network(), default_qconfig_mapping("x86"), backend,
+                                {.recipe = recipe, .machine = testing::slow_in_float(), .decibel_price = 0});
     const std::vector<Sample> data = samples(3, 16);
     calibrate(prepared, data);
     const Sensitivity run = sensitivity(prepared, backend, data);

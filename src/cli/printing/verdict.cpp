@@ -152,8 +152,8 @@ Verdict verdict_of(const Quantized& quantized, const VerdictContext& context) {
                   .warnings = texts_of(quantized.warnings),
                   .notes = texts_of(quantized.notes),
                   .json = found.at("trial")};
-  for (const char* key :
-       {"unseen", "latency", "optimized_latency", "is_float_model", "left_float", "warnings", "notes"})
+  for (const char* key : {"unseen", "latency", "optimized_latency", "is_float_model", "left_float", "targets",
+                          "warnings", "notes"})
     verdict.json[key] = found.at(key);
   if (!quantized.left_float.empty()) verdict.json["qconfig_mapping"] = found.at("qconfig_mapping");
   if (quantized.unseen)
