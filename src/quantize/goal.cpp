@@ -31,7 +31,10 @@ AccuracyGoal goal_of(const GoalTask& task, const Prepared& prepared, std::span<c
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
 [[noreturn]] void refuse_unreached(const GoalOutcome& outcome) {
-  const auto& trials = outcome.search.trials;
+  // What has reached the goal did not when it was made anew.
+  std::vector<GoalTrial> trials = outcome.search.trials;
+  std::erase_if(trials, [](const GoalTrial& trial) { return trial.reached; });
+  if (trials.empty()) trials = outcome.search.trials;
   const bool is_limit = outcome.search.lower_is_better;
   const auto best = is_limit ? std::ranges::min_element(trials, {}, &GoalTrial::score)
                              : std::ranges::max_element(trials, {}, &GoalTrial::score);

@@ -495,6 +495,8 @@ Quantized for_best_target(const Module& model, std::span<const Sample> samples,
     Quantized found = quantized(model, samples, for_target(options, target));
     if (!best || worth(found, options) > worth(*best, options)) best = std::move(found);
   }
+  // What is predicted to be faster was made, or has more noise.
+  std::erase_if(best->notes, [](const Remark& note) { return note.kind == RemarkKind::FasterElsewhere; });
   return *std::move(best);
 }
 
