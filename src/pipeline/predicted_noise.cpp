@@ -57,7 +57,7 @@ std::shared_ptr<const noise::NoiseByName> noise_of(const Stage& calibrated, std:
   const ir::Model& named = graph.exact ? *graph.exact : model;
   const noise::NoiseModel noise(
       named, samples,
-      {.items = rounding == Rounding::All ? std::optional<std::size_t>(16) : std::nullopt,
+      {.items = rounding == Rounding::All ? std::optional(noise::NoiseOptions().samples) : std::nullopt,
        .corrects_means = corrects_means(model, context_of(calibrated)),
        .rounded = graph.exact ? &graph.rounded : nullptr});
   return noise.outputs().empty() ? nullptr : std::make_shared<const noise::NoiseByName>(named, noise);

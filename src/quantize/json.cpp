@@ -26,7 +26,7 @@ nlohmann::json Quantized::to_json() const {
   nlohmann::json targets = nlohmann::json::array();
   for (const TargetPrediction& each : elsewhere) {
     targets.push_back({{"backend", each.target.engine},
-                       {"target", each.target.runtime == LoweringTarget::Fused ? "fused" : "stock"},
+                       {"target", to_string(each.target.runtime)},
                        {"seconds", each.prediction.seconds},
                        {"noise", each.prediction.noise}});
   }

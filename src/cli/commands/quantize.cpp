@@ -313,20 +313,19 @@ nlohmann::json to_json(const QuantizeCommandOptions& options, const Outcome& out
     files[std::string(what)] = {{"path", path}, {"bytes", size_of(path)}};
   nlohmann::json warnings = warnings_json(outcome.quantized.report());
   for (const std::string& warning : outcome.verdict.warnings) warnings.push_back(warning);
-  nlohmann::json answer = {
-      {"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
-      {"files", files},
-      {"backend", outcome.backend},
-      {"target", outcome.quantized.target.runtime == LoweringTarget::Fused ? "fused" : "stock"},
-      {"mode", options.configuration.mode},
-      {"recipe", options.configuration.recipe},
-      {"samples", outcome.quantized.samples},
-      {"held_back", outcome.quantized.held_back},
-      {"trial", outcome.verdict.json},
-      {"operators", operator_summary(outcome.quantized.report())},
-      {"unobserved_layers", outcome.quantized.report().unobserved_layers},
-      {"warnings", std::move(warnings)},
-      {"steps", seconds_json(outcome.seconds)}};
+  nlohmann::json answer = {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
+                           {"files", files},
+                           {"backend", outcome.backend},
+                           {"target", to_string(outcome.quantized.target.runtime)},
+                           {"mode", options.configuration.mode},
+                           {"recipe", options.configuration.recipe},
+                           {"samples", outcome.quantized.samples},
+                           {"held_back", outcome.quantized.held_back},
+                           {"trial", outcome.verdict.json},
+                           {"operators", operator_summary(outcome.quantized.report())},
+                           {"unobserved_layers", outcome.quantized.report().unobserved_layers},
+                           {"warnings", std::move(warnings)},
+                           {"steps", seconds_json(outcome.seconds)}};
   if (outcome.quantized.goal) answer["goal"] = outcome.quantized.goal->to_json();
   return answer;
 }
