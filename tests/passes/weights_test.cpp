@@ -15,7 +15,7 @@
 #include "torchscript/emit.h"
 
 namespace tsq {
-namespace {
+namespace weights_test {
 
 using torch::jit::Module;
 
@@ -155,6 +155,34 @@ TEST(BoundPairSums, KernelsThatAddIn32BitsKeepTheirScales) {
   EXPECT_GT(largest_code(model), 64);
 }
 
+/// Each input meets one weight, and one output two.
+Module transposed(bool is_function) {
+  const at::Tensor weight = torch::tensor({0.5, 0.0, 0.5, 0.0}).reshape({2, 2, 1, 1}).to(at::kFloat);
+  Module model = testing::user_module("Transposed");
+  if (is_function) {
+    model.register_parameter("weight", weight, false);
+    model.define("def forward(self, x):\n  return torch.conv_transpose2d(x, self.weight)\n");
+  } else {
+    Module layer = testing::conv_transpose2d(2, 2, 1);
+    layer.attr("weight").toTensor().copy_(weight);
+    model.register_module("fc", layer);
+    model.define("def forward(self, x):\n  return self.fc.forward(x)\n");
+  }
+  return model;
+}
+
+TEST(BoundPairSums, TheOutputsOfTransposedConvolutionsAreBound) {
+  for (const bool is_function : {false, true}) {
+    auto [model, context] = reference_of(transposed(is_function), torch::rand({1, 2, 4, 4}));
+    context.target = {.engine = "x86", .cpu = TargetCpu::WithoutVnni};
+    EXPECT_TRUE(passes::bound_pair_sums(model, context)) << is_function;
+    EXPECT_FALSE(passes::bound_pair_sums(model, context)) << is_function << ": they are bound already";
+    if (!is_function) {
+      EXPECT_LE(largest_code(model), 64);
+    }
+  }
+}
+
 TEST(ReportPairSums, SaysWhetherSumsCanOverflow) {
   auto [model, context] = even_reference("x86");
   EXPECT_TRUE(passes::report_pair_sums(model, context));
@@ -287,5 +315,5 @@ TEST(BoundBiases, KernelsThatAddFloatsKeepTheirScales) {
   EXPECT_FALSE(passes::bound_biases(model, context));
 }
 
-}  // namespace
+}  // namespace weights_test
 }  // namespace tsq
