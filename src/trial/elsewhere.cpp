@@ -39,10 +39,8 @@ std::optional<PlanPrediction> decided(const Stage& calibrated) {
 std::optional<PlanPrediction> with_decibels(const Stage& calibrated, double decibels) {
   const auto plans = PricedPlans::of(calibrated);
   if (!plans) return std::nullopt;
-  const auto has_enough = [&](const PricedPlan& plan) { return plan.decibels() >= decibels; };
-  if (has_enough(plans->lowest())) return plans->lowest().plan.prediction;
-  if (!has_enough(plans->highest())) return std::nullopt;
-  return plans->around(plans->lowest(), plans->highest(), has_enough).second.plan.prediction;
+  const PricedPlan found = plans->with_decibels(plans->lowest(), decibels);
+  return found.decibels() >= decibels ? found.plan.prediction : std::nullopt;
 }
 
 template <typename Predict>

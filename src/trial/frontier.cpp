@@ -31,9 +31,7 @@ std::vector<PricedPlan> spread_plans(const PricedPlans& plans, std::size_t count
   const double most = std::min(plans.highest().decibels(), kMostDecibels);
   for (std::size_t i = 1; i < count; ++i) {
     const double wanted = least + (most - least) * static_cast<double>(i) / static_cast<double>(count - 1);
-    const auto has_enough = [&](const PricedPlan& plan) { return plan.decibels() >= wanted; };
-    if (has_enough(chosen.back())) continue;
-    PricedPlan next = plans.around(chosen.back(), plans.highest(), has_enough).second;
+    PricedPlan next = plans.with_decibels(chosen.back(), wanted);
     if (next.plan.prediction != chosen.back().plan.prediction) chosen.push_back(std::move(next));
   }
   return chosen;

@@ -28,24 +28,39 @@ class LatencySearch {
     if (!is_fast_enough(plans_.lowest())) return missed();
     PricedPlan high = plans_.highest();
     bool is_high_possible = true;
-    for (std::size_t i = 1; i < kMostTimed && !is_near() && found_->price < high.price; ++i) {
-      PricedPlan tried = next(high, is_high_possible);
-      if (tried.plan.prediction == found_->plan.prediction) break;
-      if (is_fast_enough(tried)) continue;
-      high = std::move(tried);
+    for (std::size_t i = 1; i < kMostTimed && !is_near(); ++i) {
+      std::optional<PricedPlan> tried = next(high, is_high_possible);
+      if (!tried) break;
+      if (is_fast_enough(*tried)) continue;
+      high = *std::move(tried);
       is_high_possible = false;
     }
     return confirmed();
   }
 
  private:
-  /// The plan with the least noise that is likely to be fast enough, by what was measured last.
-  [[nodiscard]] PricedPlan next(const PricedPlan& high, bool is_high_possible) const {
+  /// Of those between the one that was found and `high`, which is too slow or `is_high_possible`, the plan
+  /// with the least noise that is likely to be fast enough, by what was measured last. Empty: all were timed.
+  [[nodiscard]] std::optional<PricedPlan> next(PricedPlan high, bool is_high_possible) const {
     const double allowed = limit_.at_most / units_of_prediction_;
     const auto is_too_slow = [&](const PricedPlan& plan) { return plan.plan.prediction->seconds > allowed; };
-    if (is_high_possible && !is_too_slow(high)) return high;
+    const auto is_found = [&](const PricedPlan& plan) { return is_same(plan, *found_); };
+    const auto was_too_slow = [&](const PricedPlan& plan) {
+      return !is_high_possible && is_same(plan, high);
+    };
+    if (is_high_possible && !is_too_slow(high) && !is_found(high)) return high;
     PricedPlan likely = plans_.around(*found_, high, is_too_slow).first;
-    return likely.plan.prediction == found_->plan.prediction ? plans_.between(*found_, high) : likely;
+    PricedPlan low = *found_;
+    while (is_found(likely) || was_too_slow(likely)) {
+      if (high.price <= kSamePrice * low.price) return std::nullopt;
+      likely = plans_.between(low, high);
+      (is_found(likely) ? low : high) = likely;
+    }
+    return likely;
+  }
+
+  static bool is_same(const PricedPlan& a, const PricedPlan& b) {
+    return a.plan.prediction == b.plan.prediction;
   }
 
   bool is_fast_enough(const PricedPlan& priced) {

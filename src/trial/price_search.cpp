@@ -36,7 +36,7 @@ class PriceSearch {
     double aim = low.decibels();
     double step = kFirstStep;
     while (trials_.trials().size() < kMostTrials) {
-      const PricedPlan next = cheapest(low, aim);
+      const PricedPlan next = plans_.with_decibels(low, aim);
       if (reaches(next)) {
         found = next;
         break;
@@ -63,12 +63,6 @@ class PriceSearch {
       if (is_untried && !is_enough) ++missed;
       (is_enough ? found : low) = std::move(middle);
     }
-  }
-
-  /// With so many decibels, or the most that there are.
-  [[nodiscard]] PricedPlan cheapest(const PricedPlan& low, double decibels) const {
-    const auto has_enough = [&](const PricedPlan& plan) { return plan.decibels() >= decibels; };
-    return has_enough(low) ? low : plans_.around(low, plans_.highest(), has_enough).second;
   }
 
   [[nodiscard]] bool is_last(const PricedPlan& plan) const { return plan.price >= plans_.highest().price; }
@@ -106,7 +100,7 @@ class PriceSearch {
       double missing = is_known ? std::max(kLeastStep, goal_.at_least - score_) : kFirstStep;
       do {
         if (is_last(found) || trials_.trials().size() >= 2 * kMostTrials) return std::nullopt;
-        found = cheapest(found, found.decibels() + missing);
+        found = plans_.with_decibels(found, found.decibels() + missing);
         missing = kLeastStep;
       } while (!reaches(found));
     }

@@ -55,6 +55,11 @@ PricedPlans priced_plans(const Stage& calibrated) {
   return *std::move(plans);
 }
 
+PricedPlan PricedPlans::with_decibels(const PricedPlan& low, double decibels) const {
+  const auto has_enough = [&](const PricedPlan& plan) { return plan.decibels() >= decibels; };
+  return has_enough(low) ? low : around(low, highest_, has_enough).second;
+}
+
 PricedPlan PricedPlans::between(const PricedPlan& low, const PricedPlan& high) const {
   const double price = std::sqrt(low.price * high.price);
   auto plan = planner_.at(price);

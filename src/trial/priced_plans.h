@@ -39,6 +39,9 @@ class PricedPlans {
 
   /// The plan of the price in the middle of two.
   [[nodiscard]] PricedPlan between(const PricedPlan& low, const PricedPlan& high) const;
+  /// The plan of the least price, from that of `low` on, with so many decibels; the highest where there is
+  /// none.
+  [[nodiscard]] PricedPlan with_decibels(const PricedPlan& low, double decibels) const;
   /// The highest price from `low` to `high` of whose plan something is false, as it is of `low`, and the
   /// lowest of whose plan it is true, as it is of all higher ones; `high` where there is none.
   template <std::predicate<const PricedPlan&> IsTrue>
