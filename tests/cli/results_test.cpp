@@ -11,7 +11,7 @@
 #include "support/small_models.h"
 
 namespace tsq::testing {
-namespace {
+namespace results_test {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -236,8 +236,8 @@ TEST_F(Results, WhereAProcessorIsNamedNothingIsTimed) {
 }
 
 TEST_F(Results, AProfileThatWasMeasuredIsRead) {
-  const json tuned = answer({"tune", "--effort", "0", "--engines", "x86", "--measured-threads", "1",
-                             "--output", path("machine.json")});
+  const json tuned = answer({"tune", "--effort", "0", "--passes", "1", "--engines", "x86",
+                             "--measured-threads", "1", "--output", path("machine.json")});
   EXPECT_GT(tuned["kinds"], 100);
   std::vector<std::string> arguments = quantize_arguments();
   arguments.insert(arguments.end(), {"--no-check", "--machine", path("machine.json")});
@@ -529,5 +529,5 @@ TEST_F(Results, AnyMethodCalibrates) {
   EXPECT_THAT(outcome.err, HasSubstr("decode"));
 }
 
-}  // namespace
+}  // namespace results_test
 }  // namespace tsq::testing

@@ -43,6 +43,7 @@ struct TuneCommandOptions {
   std::vector<std::string> engines{};
   std::vector<int> threads{1, 2};
   double effort{1};
+  int passes{TuneOptions{}.passes};
   std::uint64_t seed{1};
 };
 
@@ -52,6 +53,7 @@ TuneOptions tune_options(const TuneCommandOptions& options, int threads, const P
           .engines = options.engines.empty() ? std::vector{options.backend} : options.engines,
           .seed = options.seed,
           .effort = options.effort,
+          .passes = options.passes,
           .progress = progress};
 }
 
@@ -142,6 +144,8 @@ void add_tune_options(const Command& command, TuneCommandOptions& options) {
        {"--effort", into(options.effort),
         "How many sizes are drawn, in parts of the usual number: 0.1 for a try (default: 1)", "PART",
         CLI::Range(0.0, 100.0)},
+       {"--passes", into(options.passes),
+        "How often each size is measured, of which the median counts (default: 3)", "N", within(1, 100)},
        {"--seed", into(options.seed), "Of the sizes that are drawn (default: 1)", "N"}});
 }
 
