@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tsq {
-namespace {
+namespace pytorch_tables_test {
 
 using nlohmann::json;
 
@@ -181,5 +181,5 @@ TEST_F(PyTorchTables, ConstructorsAcceptRefuseAndResolveAsPyTorchs) {
   EXPECT_GT(accepted, 500u);
 }
 
-}  // namespace
+}  // namespace pytorch_tables_test
 }  // namespace tsq

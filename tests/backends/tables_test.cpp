@@ -10,7 +10,7 @@
 #include "backends/symbols.h"
 
 namespace tsq {
-namespace {
+namespace tables_test {
 
 const BackendPatternConfig* row(const BackendConfig& backend, const Pattern& pattern) {
   for (const BackendPatternConfig& config : backend.configs()) {
@@ -136,5 +136,5 @@ TEST(Tables, FixedRangeOperatorsAskForExactlyTheirScaleAndZeroPoint) {
   EXPECT_EQ(tanh->dtype_configs.front().output_dtype.zero_point_exact_match, 128);
 }
 
-}  // namespace
+}  // namespace tables_test
 }  // namespace tsq

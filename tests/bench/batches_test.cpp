@@ -5,7 +5,7 @@
 #include <tsq/error.h>
 
 namespace tsq::bench {
-namespace {
+namespace batches_test {
 
 at::Tensor rows(int64_t from, int64_t to) { return torch::arange(from, to, torch::kFloat).reshape({-1, 1}); }
 
@@ -52,5 +52,5 @@ TEST(Batches, ChannelsLastKeepsTheNumbers) {
   EXPECT_TRUE(turned[0][0].toTensor().equal(image));
 }
 
-}  // namespace
+}  // namespace batches_test
 }  // namespace tsq::bench

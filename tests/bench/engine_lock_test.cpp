@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace tsq {
-namespace {
+namespace engine_lock_test {
 
 using at::QEngine;
 
@@ -167,5 +167,5 @@ TEST_F(EngineLockTest, EveryHolderSeesItsOwnEngineUnderLoad) {
   EXPECT_EQ(set_now(), QEngine::FBGEMM);
 }
 
-}  // namespace
+}  // namespace engine_lock_test
 }  // namespace tsq

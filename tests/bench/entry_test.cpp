@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tsq::bench {
-namespace {
+namespace entry_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -97,5 +97,5 @@ TEST(Entries, JsonKeepsAnEntry) {
             to_json(Entry{.setting = setting_from("m.pt")}));
 }
 
-}  // namespace
+}  // namespace entry_test
 }  // namespace tsq::bench

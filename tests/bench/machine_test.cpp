@@ -4,7 +4,7 @@
 #include "bench/resident.h"
 
 namespace tsq::bench {
-namespace {
+namespace machine_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -61,5 +61,5 @@ TEST(MachineNotes, ResidentMemoryIsReadInBytes) {
   EXPECT_EQ(resident.most, 2048U * 1024U);
 }
 
-}  // namespace
+}  // namespace machine_test
 }  // namespace tsq::bench

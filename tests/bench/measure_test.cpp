@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tsq::bench {
-namespace {
+namespace measure_test {
 
 using nlohmann::json;
 using ::testing::ElementsAre;
@@ -142,5 +142,5 @@ TEST(Measure, SeveralCallersAtOnceAreJudgedByWhatTheyFinish) {
   EXPECT_NEAR(result.entries[0].latency.median, 0.010, 1e-12);
 }
 
-}  // namespace
+}  // namespace measure_test
 }  // namespace tsq::bench

@@ -10,7 +10,7 @@
 #include "backends/kernels/thread_count.h"
 
 namespace tsq::kernels {
-namespace {
+namespace process_state_test {
 
 constexpr int64_t kNumbers = 64;
 
@@ -56,5 +56,5 @@ TEST(ThreadCount, IsSetInsideAndPutBackAfterwards) {
   EXPECT_EQ(at::get_num_threads(), before);
 }
 
-}  // namespace
+}  // namespace process_state_test
 }  // namespace tsq::kernels

@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq::bench {
-namespace {
+namespace profile_test {
 
 using ::testing::Contains;
 using ::testing::Field;
@@ -274,5 +274,5 @@ TEST(Profiles, JsonKeepsAProfile) {
   EXPECT_EQ(to_json(fused_profile())["operators"][0]["steps"][1]["kernel"], "brgconv");
 }
 
-}  // namespace
+}  // namespace profile_test
 }  // namespace tsq::bench

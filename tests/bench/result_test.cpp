@@ -9,7 +9,7 @@
 #include <string>
 
 namespace tsq::bench {
-namespace {
+namespace result_test {
 
 using ::testing::HasSubstr;
 
@@ -147,5 +147,5 @@ TEST(Results, FewerThanThreeLaunchesCallNothingARegression) {
   EXPECT_TRUE(to_json(after)["models"][0]["ratio"]["interval"].is_null());
 }
 
-}  // namespace
+}  // namespace result_test
 }  // namespace tsq::bench

@@ -15,7 +15,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace runner_test {
 
 class RunnerTest : public ::testing::Test {
  protected:
@@ -189,5 +189,5 @@ TEST_F(RunnersOfAllEngines, FilesOfTheLibraryLoadAtOnceToo) {
   EXPECT_EQ(counts, std::vector<int>(counts.size(), kLoads));
 }
 
-}  // namespace
+}  // namespace runner_test
 }  // namespace tsq

@@ -6,7 +6,7 @@
 #include <random>
 
 namespace tsq::bench {
-namespace {
+namespace statistics_test {
 
 /// `launches` launches of `rounds` rounds around `seconds`; each launch is off by `between`, each round by
 /// `within`.
@@ -118,5 +118,5 @@ TEST(Statistics, WarmIsWhatNoLongerBecomesFaster) {
   EXPECT_TRUE(is_warm(std::vector<double>{30, 2, 2.1, 2, 2.05, 2.2, 1.99, 2.4, 2.01, 1.98}));
 }
 
-}  // namespace
+}  // namespace statistics_test
 }  // namespace tsq::bench

@@ -32,7 +32,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace choices_test {
 
 using c10::ScalarType;
 using kernels::Choice;
@@ -564,5 +564,5 @@ TEST(Choices, RegisteredRowsAreListed) {
   EXPECT_EQ(find(all, "my::relu")->reads, kernels::Form::Bytes);
 }
 
-}  // namespace
+}  // namespace choices_test
 }  // namespace tsq

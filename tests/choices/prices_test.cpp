@@ -17,7 +17,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace prices_test {
 
 /// Nanoseconds of a call, whatever its sizes.
 constexpr double kFloatLayer = 1000;
@@ -118,5 +118,5 @@ TEST(Prices, TheReportHasThemBesideItsReasons) {
   EXPECT_GT(report.to_json()["operators"][0]["price"]["float_nanoseconds"].get<double>(), 0);
 }
 
-}  // namespace
+}  // namespace prices_test
 }  // namespace tsq

@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq::testing {
-namespace {
+namespace bench_test {
 
 using nlohmann::json;
 using ::testing::EndsWith;
@@ -265,5 +265,5 @@ TEST_F(Bench, VerifyWithoutAnythingToCompareSaysWhatToGive) {
   EXPECT_THAT(outcome.err, HasSubstr("give INT8.pt, --qconfig or --detect"));
 }
 
-}  // namespace
+}  // namespace bench_test
 }  // namespace tsq::testing

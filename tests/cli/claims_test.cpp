@@ -14,7 +14,7 @@
 #include "cli/model_folder.h"
 
 namespace tsq::testing {
-namespace {
+namespace claims_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -343,5 +343,5 @@ TEST_F(Claims, AnOptionThatIsGivenTwiceOrWithoutAValue) {
               HasSubstr("'--output' has no value: write --output PREPARED.pt"));
 }
 
-}  // namespace
+}  // namespace claims_test
 }  // namespace tsq::testing

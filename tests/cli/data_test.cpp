@@ -8,7 +8,7 @@
 #include "support/small_models.h"
 
 namespace tsq::testing {
-namespace {
+namespace data_test {
 
 using ::testing::HasSubstr;
 
@@ -173,5 +173,5 @@ TEST_F(Data, DamagedFilesAreRefusedOrReadButNeverCrash) {
   }
 }
 
-}  // namespace
+}  // namespace data_test
 }  // namespace tsq::testing

@@ -13,7 +13,7 @@
 #include "torchscript/modules/source_resolver.h"
 
 namespace tsq::testing {
-namespace {
+namespace engines_test {
 
 using nlohmann::json;
 
@@ -255,5 +255,5 @@ TEST_F(Engines, AFileForX86WorksOnX86) {
             !facts["operators"].contains("quantized::linear_with_input_q_dq_qweight_dq_output_fp32"));
 }
 
-}  // namespace
+}  // namespace engines_test
 }  // namespace tsq::testing

@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq::testing {
-namespace {
+namespace explain_test {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -163,5 +163,5 @@ TEST_F(ReadingCommands, CompareOfAModelWithItselfIsEqualInEveryBit) {
   EXPECT_EQ(result["samples"], 4);
 }
 
-}  // namespace
+}  // namespace explain_test
 }  // namespace tsq::testing

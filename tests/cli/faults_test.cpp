@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq::testing {
-namespace {
+namespace faults_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -610,5 +610,5 @@ TEST_F(Faults, ModelsThatCannotBeCompared) {
                    {"1 and 2 tensors"});
 }
 
-}  // namespace
+}  // namespace faults_test
 }  // namespace tsq::testing

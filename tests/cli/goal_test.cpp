@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq::testing {
-namespace {
+namespace goal_test {
 
 using nlohmann::json;
 using ::testing::ElementsAre;
@@ -276,5 +276,5 @@ TEST_F(Goals, ASignalEndsTheProgramsOfTheUserToo) {
   EXPECT_EQ(entries(), before);
 }
 
-}  // namespace
+}  // namespace goal_test
 }  // namespace tsq::testing

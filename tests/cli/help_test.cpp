@@ -8,7 +8,7 @@
 #include "cli/program.h"
 
 namespace tsq::testing {
-namespace {
+namespace help_test {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -119,5 +119,5 @@ TEST(Help, VersionNamesLibTorchToo) {
   EXPECT_THAT(outcome.out, HasSubstr("LibTorch 2.13"));
 }
 
-}  // namespace
+}  // namespace help_test
 }  // namespace tsq::testing

@@ -9,7 +9,7 @@
 #include "cli/model_folder.h"
 
 namespace tsq::testing {
-namespace {
+namespace interruption_test {
 
 class Interruption : public ModelFolder {
  protected:
@@ -63,5 +63,5 @@ TEST_F(Interruption, SignalEndsTheProgramBySignal) {
   EXPECT_EQ(outcome.err, "");
 }
 
-}  // namespace
+}  // namespace interruption_test
 }  // namespace tsq::testing

@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq::testing {
-namespace {
+namespace library_test {
 
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
@@ -107,5 +107,5 @@ TEST_F(LibraryOption, ANameWithoutAFolderIsAFileHere) {
   std::filesystem::current_path(before);
 }
 
-}  // namespace
+}  // namespace library_test
 }  // namespace tsq::testing

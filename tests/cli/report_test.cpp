@@ -10,7 +10,7 @@
 #include "cli/model_folder.h"
 
 namespace tsq::testing {
-namespace {
+namespace report_test {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -125,5 +125,5 @@ TEST_F(Report, AModelThatRaisesIsOneSentence) {
   EXPECT_THAT(outcome.err, HasSubstr("cannot run on the first sample: AssertionError"));
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace tsq::testing

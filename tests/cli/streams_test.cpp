@@ -7,7 +7,7 @@
 #include "cli/model_folder.h"
 
 namespace tsq::testing {
-namespace {
+namespace streams_test {
 
 using ::testing::HasSubstr;
 
@@ -103,5 +103,5 @@ TEST_F(Streams, AnOutputIsNotTheFileThatIsPrintedTo) {
   }
 }
 
-}  // namespace
+}  // namespace streams_test
 }  // namespace tsq::testing

@@ -12,7 +12,7 @@
 #include "io/archive_file.h"
 
 namespace tsq::testing {
-namespace {
+namespace supervisor_test {
 
 using ::testing::HasSubstr;
 
@@ -92,5 +92,5 @@ TEST_F(Supervisor, AWorkerDoesNotOutliveIt) {
   EXPECT_EQ(entries(), (std::vector<std::string>{"data.pt", "model.pt", "much.pt"}));
 }
 
-}  // namespace
+}  // namespace supervisor_test
 }  // namespace tsq::testing

@@ -8,7 +8,7 @@
 #include "support/small_models.h"
 
 namespace tsq::testing {
-namespace {
+namespace training_test {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -132,5 +132,5 @@ TEST_F(Training, OfAFrozenFileTheNoteSaysWhatStaysFolded) {
   EXPECT_THAT(answer(with({}))["notes"].dump(), HasSubstr("stay folded"));
 }
 
-}  // namespace
+}  // namespace training_test
 }  // namespace tsq::testing

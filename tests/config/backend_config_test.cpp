@@ -8,7 +8,7 @@
 #include "config/expect_error.h"
 
 namespace tsq {
-namespace {
+namespace backend_config_test {
 
 using nlohmann::json;
 
@@ -388,5 +388,5 @@ TEST(DType, EveryWrittenNameReadsBack) {
   EXPECT_EQ(dtype_name(dtype_from_name("half")), "float16");
 }
 
-}  // namespace
+}  // namespace backend_config_test
 }  // namespace tsq

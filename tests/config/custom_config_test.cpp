@@ -6,7 +6,7 @@
 #include "config/expect_error.h"
 
 namespace tsq {
-namespace {
+namespace custom_config_test {
 
 using nlohmann::json;
 
@@ -158,5 +158,5 @@ TEST(ConvertAndFuseCustomConfig, KeepPyTorchsKeyOfPreservedAttributes) {  // E-1
   EXPECT_EQ(FuseCustomConfig().to_dict(), json::object());
 }
 
-}  // namespace
+}  // namespace custom_config_test
 }  // namespace tsq

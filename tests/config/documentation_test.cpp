@@ -9,7 +9,7 @@
 #include "config/json.h"
 
 namespace tsq {
-namespace {
+namespace documentation_test {
 
 std::vector<nlohmann::json> json_examples() {
   std::ifstream file(TSQ_DOCS "/configuration.md");
@@ -53,5 +53,5 @@ TEST(Documentation, EveryJsonExampleIsReadAndRoundTrips) {
   EXPECT_EQ(EqualizationMapping::from_dict(equalization.to_dict()), equalization);
 }
 
-}  // namespace
+}  // namespace documentation_test
 }  // namespace tsq

@@ -7,7 +7,7 @@
 #include "config/expect_error.h"
 
 namespace tsq {
-namespace {
+namespace equalization_test {
 
 using nlohmann::json;
 
@@ -51,5 +51,5 @@ TEST(EqualizationMapping, NamesTheNearestKey) {
   });
 }
 
-}  // namespace
+}  // namespace equalization_test
 }  // namespace tsq

@@ -7,7 +7,7 @@
 #include "config/expect_error.h"
 
 namespace tsq {
-namespace {
+namespace json_test {
 
 TEST(Json, MalformedTextIsNamedWithLineAndColumn) {
   try {
@@ -86,5 +86,5 @@ TEST(Json, NumbersBeyondSixtyFourBitsAreRefused) {
   EXPECT_THROW((void)JsonValue(huge).integer(), Error);
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace tsq

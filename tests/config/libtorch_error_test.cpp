@@ -8,7 +8,7 @@
 #include <string>
 
 namespace tsq {
-namespace {
+namespace libtorch_error_test {
 
 std::string reason(const std::string& text) { return reason_of(std::runtime_error(text)); }
 
@@ -30,5 +30,5 @@ TEST(ReasonOf, ShortensWhatADamagedFileMakesLong) {
   EXPECT_EQ(letters, std::string(199, 'a') + "…");
 }
 
-}  // namespace
+}  // namespace libtorch_error_test
 }  // namespace tsq

@@ -6,7 +6,7 @@
 #include "config/expect_error.h"
 
 namespace tsq {
-namespace {
+namespace observer_spec_test {
 
 using c10::ScalarType;
 using nlohmann::json;
@@ -173,5 +173,5 @@ TEST(ObserverSpecErrors, RefuseFakeQuantizeOfAnObserverThatCannot) {
                  {{"fake_quantize", "FakeQuantise"}, {"observer", "MinMaxObserver"}});
 }
 
-}  // namespace
+}  // namespace observer_spec_test
 }  // namespace tsq

@@ -7,7 +7,7 @@
 #include "config/expect_error.h"
 
 namespace tsq {
-namespace {
+namespace qconfig_mapping_test {
 
 using nlohmann::json;
 
@@ -327,5 +327,5 @@ TEST(QConfigMapping, ARegexThatTakesTooLongIsAnError) {
   }
 }
 
-}  // namespace
+}  // namespace qconfig_mapping_test
 }  // namespace tsq

@@ -6,7 +6,7 @@
 #include "config/expect_error.h"
 
 namespace tsq {
-namespace {
+namespace qconfig_test {
 
 using nlohmann::json;
 
@@ -102,5 +102,5 @@ TEST(QConfig, AFakeQuantizeModuleMayObserveWhatItWraps) {
       "FixedQParamsObserver");
 }
 
-}  // namespace
+}  // namespace qconfig_test
 }  // namespace tsq

@@ -6,7 +6,7 @@
 #include "backends/symbols.h"
 
 namespace tsq {
-namespace {
+namespace symbol_test {
 
 TEST(Symbol, KindFollowsTheSpelling) {
   EXPECT_EQ(symbol("torch.nn.Conv2d").kind, SymbolKind::Module);
@@ -137,5 +137,5 @@ TEST(Pattern, PrintsAsACall) {
             "torch.nn.ReLU(operator.add(MatchAllNode, torch.nn.Conv2d))");
 }
 
-}  // namespace
+}  // namespace symbol_test
 }  // namespace tsq

@@ -11,7 +11,7 @@
 #include <utility>
 
 namespace tsq {
-namespace {
+namespace temporaries_test {
 
 template <typename Result>
 constexpr bool is_value = !std::is_reference_v<Result>;
@@ -61,5 +61,5 @@ TEST(Temporaries, NoAccessorOfThePublicHeadersGivesAReferenceIntoATemporary) {
   }
 }
 
-}  // namespace
+}  // namespace temporaries_test
 }  // namespace tsq

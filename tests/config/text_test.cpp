@@ -11,7 +11,7 @@
 #include "base/registry.h"
 
 namespace tsq {
-namespace {
+namespace text_test {
 
 constexpr std::array<std::string_view, 4> kEngines{"fbgemm", "x86", "qnnpack", "onednn"};
 
@@ -80,5 +80,5 @@ TEST(Registry, KeepsTheOrderOfRegistrationAndTheLastValueOfAName) {
   EXPECT_EQ(registry.find("c"), std::nullopt);
 }
 
-}  // namespace
+}  // namespace text_test
 }  // namespace tsq

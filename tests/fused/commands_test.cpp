@@ -11,7 +11,7 @@
 #include "support/machine_profiles.h"
 
 namespace tsq::testing {
-namespace {
+namespace commands_test {
 
 using nlohmann::json;
 using ::testing::AllOf;
@@ -206,5 +206,5 @@ TEST_F(FusedFile, AReferenceThatWasPlacedForTheOtherTargetIsLoweredWithANote) {
   EXPECT_THAT(same.out, AllOf(HasSubstr("fused programs"), Not(HasSubstr("note"))));
 }
 
-}  // namespace
+}  // namespace commands_test
 }  // namespace tsq::testing

@@ -15,7 +15,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace cut_programs_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -604,5 +604,5 @@ TEST(CutPrograms, AMaskOfTruthsOrOfNumbersDividesNoProgram) {
     EXPECT_LT(steps_between(output(result.module, sample), output(result.reference, sample)), 1.0);
 }
 
-}  // namespace
+}  // namespace cut_programs_test
 }  // namespace tsq

@@ -14,7 +14,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq::testing {
-namespace {
+namespace archive_test {
 
 using namespace std::string_literals;
 using ::testing::AllOf;
@@ -122,5 +122,5 @@ TEST_F(Archives, DataIsLookedAtInTheSameWay) {
   }
 }
 
-}  // namespace
+}  // namespace archive_test
 }  // namespace tsq::testing

@@ -15,7 +15,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq::testing {
-namespace {
+namespace data_limits_test {
 
 using namespace std::string_literals;
 using namespace opcodes;
@@ -115,5 +115,5 @@ TEST_F(DataLimits, ASmallNpzDoesNotBecomeLarge) {
               HasSubstr("becomes more than 134.2 MB when it is unpacked"));
 }
 
-}  // namespace
+}  // namespace data_limits_test
 }  // namespace tsq::testing

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tsq {
-namespace {
+namespace deflated_test {
 
 TEST(Deflated, GivesTheTextBackInLessRoom) {
   std::string text;
@@ -35,5 +35,5 @@ TEST(Deflated, WhatIsDamagedOrTooLargeIsNoText) {
   EXPECT_EQ(io::inflated(nlohmann::json::array()), std::nullopt);
 }
 
-}  // namespace
+}  // namespace deflated_test
 }  // namespace tsq

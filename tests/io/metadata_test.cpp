@@ -11,7 +11,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq::testing {
-namespace {
+namespace metadata_test {
 
 using ::testing::HasSubstr;
 
@@ -44,5 +44,5 @@ TEST_F(Metadata, IsJsonOfABoundedKind) {
               HasSubstr("has 41.9 MB, and no more than 33.6 MB are read"));
 }
 
-}  // namespace
+}  // namespace metadata_test
 }  // namespace tsq::testing

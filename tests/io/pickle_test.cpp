@@ -7,7 +7,7 @@
 #include "io/pickle_walk.h"
 
 namespace tsq::io {
-namespace {
+namespace pickle_test {
 
 using namespace std::string_literals;
 using namespace testing::opcodes;
@@ -165,5 +165,5 @@ TEST(SourcePositions, AreATuple) {
     EXPECT_THROW(check_source_positions(pickle(wrong)), PickleFault);
 }
 
-}  // namespace
+}  // namespace pickle_test
 }  // namespace tsq::io

@@ -10,7 +10,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq::testing {
-namespace {
+namespace try_load_test {
 
 using ::testing::HasSubstr;
 
@@ -65,5 +65,5 @@ TEST_F(TryLoad, CodeThatTakesTooMuchMemoryGetsNone) {
   EXPECT_THAT(refusal({.bytes = 200'000'000, .seconds = 20}), HasSubstr("memory"));
 }
 
-}  // namespace
+}  // namespace try_load_test
 }  // namespace tsq::testing

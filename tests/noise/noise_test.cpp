@@ -17,7 +17,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace noise_test {
 
 using noise::NoiseModel;
 using testing::CalibratedModel;
@@ -250,5 +250,5 @@ TEST(Noise, ASampleThatTheModelRefusesIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace noise_test
 }  // namespace tsq

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace {
+namespace histogram_search_test {
 
 using tsq::HistogramView;
 
@@ -67,4 +67,4 @@ TEST(SearchRange, CutsAnOutlierOff) {
   EXPECT_GT(range.max_val, 1.0F);
 }
 
-}  // namespace
+}  // namespace histogram_search_test

@@ -18,7 +18,7 @@
 
 #include "observers/compiled_observer.h"
 
-namespace {
+namespace observer_module_test {
 
 using tsq::ObserverSpec;
 
@@ -610,4 +610,4 @@ TEST(Merge, RefusesObserversThatDoNotFit) {
   EXPECT_THROW(tsq::merge_observer(two, three), tsq::Error);
 }
 
-}  // namespace
+}  // namespace observer_module_test

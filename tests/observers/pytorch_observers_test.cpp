@@ -16,7 +16,7 @@
 
 #include "observers/observer_module.h"
 
-namespace {
+namespace pytorch_observers_test {
 
 using Dict = c10::Dict<c10::IValue, c10::IValue>;
 
@@ -191,4 +191,4 @@ INSTANTIATE_TEST_SUITE_P(Observers, EqualToPyTorch,
                                          "HistogramObserver"),
                          [](const auto& observer) { return observer.param; });
 
-}  // namespace
+}  // namespace pytorch_observers_test

@@ -12,7 +12,7 @@
 #include "observers/observer_module.h"
 #include "observers/rounding_noise.h"
 
-namespace {
+namespace range_choice_test {
 
 using tsq::ObserverSpec;
 
@@ -245,4 +245,4 @@ TEST(RoundingNoise, IsNotKnownWhereNothingIsCounted) {
   EXPECT_FALSE(tsq::counts_values(tsq::make_observer(named("MSEObserver"))));
 }
 
-}  // namespace
+}  // namespace range_choice_test

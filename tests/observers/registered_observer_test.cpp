@@ -18,7 +18,7 @@
 #include "support/own_observers.h"
 
 namespace tsq {
-namespace {
+namespace registered_observer_test {
 
 using c10::ScalarType;
 using torch::jit::Module;
@@ -210,5 +210,5 @@ TEST(RegisteredObserver, IsRegisteredMadeAndAskedByManyThreads) {
   EXPECT_EQ(right, 80);
 }
 
-}  // namespace
+}  // namespace registered_observer_test
 }  // namespace tsq

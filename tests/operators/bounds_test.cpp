@@ -8,7 +8,7 @@
 #include "operators/traits.h"
 
 namespace tsq::operators {
-namespace {
+namespace bounds_test {
 
 using namespace calls;
 
@@ -72,5 +72,5 @@ TEST_F(TraitsTest, SteepOperatorsAreFarSteeperSomewhereThanElsewhere) {
   }
 }
 
-}  // namespace
+}  // namespace bounds_test
 }  // namespace tsq::operators

@@ -8,7 +8,7 @@
 #include "support/small_models.h"
 
 namespace tsq::operators {
-namespace {
+namespace can_be_frozen_test {
 
 torch::jit::Module model(const std::string& training, const std::string& result) {
   auto module = testing::user_module("Norm");
@@ -28,5 +28,5 @@ TEST(CanBeFrozen, NotAModelThatReadsStatisticsThatANormUpdates) {
   EXPECT_TRUE(can_be_frozen(model("False", "y + self.mean")));
 }
 
-}  // namespace
+}  // namespace can_be_frozen_test
 }  // namespace tsq::operators

@@ -7,7 +7,7 @@
 #include "operators/traits.h"
 
 namespace tsq::operators {
-namespace {
+namespace form_test {
 
 using namespace calls;
 
@@ -54,5 +54,5 @@ TEST_F(TraitsTest, ViewsAreMemoryOfTheOperand) {
   }
 }
 
-}  // namespace
+}  // namespace form_test
 }  // namespace tsq::operators

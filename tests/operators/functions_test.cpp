@@ -7,7 +7,7 @@
 #include "operators/traits.h"
 
 namespace tsq::operators {
-namespace {
+namespace functions_test {
 
 using namespace calls;
 
@@ -110,5 +110,5 @@ TEST_F(TraitsTest, WhatKeepsSmallValuesIsSmallNearZeroAndNowhereElse) {
   }
 }
 
-}  // namespace
+}  // namespace functions_test
 }  // namespace tsq::operators

@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq::operators {
-namespace {
+namespace inlined_graph_test {
 
 TEST(InlinedGraph, HasNoCallsWhereTheModelRanWithoutTheOptimizer) {
   auto inner = testing::user_module("Inner");
@@ -29,5 +29,5 @@ TEST(InlinedGraph, HasNoCallsWhereTheModelRanWithoutTheOptimizer) {
       ->run(inlined_graph(outer, "forward")->toString());
 }
 
-}  // namespace
+}  // namespace inlined_graph_test
 }  // namespace tsq::operators

@@ -13,7 +13,7 @@
 #include "support/graph_model.h"
 
 namespace tsq::operators {
-namespace {
+namespace known_dtypes_test {
 
 using testing::model_of_graph;
 using testing::node_named;
@@ -270,5 +270,5 @@ TEST(KnownDtypes, WhatAnObserverSawIsCertainForItWillBeRounded) {
   EXPECT_EQ(dtype_of(model, "y", Grounds::Certain), kUnknown);
 }
 
-}  // namespace
+}  // namespace known_dtypes_test
 }  // namespace tsq::operators

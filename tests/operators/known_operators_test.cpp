@@ -14,7 +14,7 @@
 #include "operators/traits.h"
 
 namespace tsq::operators {
-namespace {
+namespace known_operators_test {
 
 using namespace calls;
 
@@ -175,5 +175,5 @@ TEST_F(TraitsTest, QuestionsOfTheShapeAreKnown) {
   }
 }
 
-}  // namespace
+}  // namespace known_operators_test
 }  // namespace tsq::operators

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace tsq::ir {
-namespace {
+namespace live_nodes_test {
 
 static_assert(std::input_iterator<LiveNodes::Iterator>);
 
@@ -54,5 +54,5 @@ TEST(LiveNodes, WhatTheLoopMakesIsNotVisited) {
   EXPECT_EQ(visited, 3);
 }
 
-}  // namespace
+}  // namespace live_nodes_test
 }  // namespace tsq::ir

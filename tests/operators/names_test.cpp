@@ -15,7 +15,7 @@
 #include "support/graph_model.h"
 
 namespace tsq::operators {
-namespace {
+namespace names_test {
 
 using namespace calls;
 
@@ -121,5 +121,5 @@ TEST_F(TraitsTest, ModulesOfPyTorchAreKnownByTheNameOfTheirOperator) {
   EXPECT_FALSE(is_one_of(model, *call, {"bilinear"}));
 }
 
-}  // namespace
+}  // namespace names_test
 }  // namespace tsq::operators

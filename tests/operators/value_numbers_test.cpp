@@ -15,7 +15,7 @@
 #include "support/graph_model.h"
 
 namespace tsq::ir {
-namespace {
+namespace value_numbers_test {
 
 using testing::node_named;
 
@@ -104,5 +104,5 @@ TEST(ValueNumbers, FactsAreThoseOfTheValue) {
   EXPECT_EQ(facts_of(model.copy(), y), nullptr) << "of another graph";
 }
 
-}  // namespace
+}  // namespace value_numbers_test
 }  // namespace tsq::ir

@@ -7,7 +7,7 @@
 #include "operators/traits.h"
 
 namespace tsq::operators {
-namespace {
+namespace values_test {
 
 using namespace calls;
 
@@ -92,5 +92,5 @@ TEST_F(TraitsTest, WhatReadsTheShapeDoesNotSeeTheValues) {
   }
 }
 
-}  // namespace
+}  // namespace values_test
 }  // namespace tsq::operators

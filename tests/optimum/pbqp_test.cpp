@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 namespace tsq::optimum {
-namespace {
+namespace pbqp_test {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
@@ -120,5 +120,5 @@ TEST(Pbqp, EdgesThatDoNotFitAreRefused) {
                std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace pbqp_test
 }  // namespace tsq::optimum

@@ -15,7 +15,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace calibrated_passes_test {
 
 using testing::before_pass;
 using testing::CalibratedModel;
@@ -168,5 +168,5 @@ TEST(CorrectMeanErrors, WithoutErrorsBiasesStay) {
   EXPECT_TRUE(testing::layer(model, "first").bias.is_same(before));
 }
 
-}  // namespace
+}  // namespace calibrated_passes_test
 }  // namespace tsq

@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace call_cells_directly_test {
 
 using testing::count;
 using testing::gru_cell;
@@ -94,5 +94,5 @@ TEST(CallCellsDirectly, ThePassLeavesACellThatMakesItsOwnState) {
   EXPECT_EQ(count(model, "aten::gru_cell"), 0U);
 }
 
-}  // namespace
+}  // namespace call_cells_directly_test
 }  // namespace tsq

@@ -8,7 +8,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace capture_test {
 
 using torch::jit::Module;
 
@@ -201,5 +201,5 @@ TEST(Untrace, ReadsTheNumbersThatTracingMadeTensors) {
   EXPECT_EQ(second_type_of_sum(at::ones({2}, at::kDouble)), "Tensor");
 }
 
-}  // namespace
+}  // namespace capture_test
 }  // namespace tsq

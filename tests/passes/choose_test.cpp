@@ -17,7 +17,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace choose_test {
 
 using testing::CalibratedModel;
 using ::testing::ContainsRegex;
@@ -200,5 +200,5 @@ TEST(Choose, APlanIsCarriedOutAsItIs) {
   EXPECT_EQ(quantized, in_int8(plan));
 }
 
-}  // namespace
+}  // namespace choose_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace compute_in_float_test {
 
 using torch::jit::Module;
 
@@ -237,5 +237,5 @@ TEST(ComputeInFloat, AWeightThatIsCastToTheDtypeOfTheInputMakesNoModelInItsOwn) 
   EXPECT_EQ(said_of_casts("self.w.float()"), "");
 }
 
-}  // namespace
+}  // namespace compute_in_float_test
 }  // namespace tsq

@@ -21,7 +21,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace convert_test {
 
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -279,5 +279,5 @@ TEST(FoldCastWeights, WhatDependsOnTheInputStays) {
   EXPECT_EQ(read_by_layers(model, 1), std::vector<std::string>{""});
 }
 
-}  // namespace
+}  // namespace convert_test
 }  // namespace tsq

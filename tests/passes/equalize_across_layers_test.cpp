@@ -13,7 +13,7 @@
 #include "torchscript/emit.h"
 
 namespace tsq {
-namespace {
+namespace equalize_across_layers_test {
 
 using torch::jit::Module;
 
@@ -502,5 +502,5 @@ TEST(EqualizeAcrossLayers, RecipeFxMultipliesNothing) {
   EXPECT_FALSE(passes::equalize_across_layers(calibrated_model.model, calibrated_model.context));
 }
 
-}  // namespace
+}  // namespace equalize_across_layers_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "torchscript/emit.h"
 
 namespace tsq {
-namespace {
+namespace equalize_float_values_test {
 
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -196,5 +196,5 @@ TEST(EqualizeFloatValues, WhatAKernelReadsTooIsNotDivided) {
   EXPECT_EQ(reported(equalized(calibrated(both, images())), "a"), "");
 }
 
-}  // namespace
+}  // namespace equalize_float_values_test
 }  // namespace tsq

@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace filter_bank_test {
 
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -164,5 +164,5 @@ TEST(WindowFilterBanks, ThePassLeavesThoseOfManyCopiesAndModelsWithoutQuantizedO
   FileCheck().check("aten::conv1d")->check_not("aten::unfold")->run(*in_float.graph);
 }
 
-}  // namespace
+}  // namespace filter_bank_test
 }  // namespace tsq

@@ -11,7 +11,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace find_whether_quantized_test {
 
 bool is_quantized(const QConfigMapping& mapping) {
   ir::Model model = testing::normalised(testing::conv_bn_relu());
@@ -68,5 +68,5 @@ TEST(UniqueAttributeName, NumbersNamesThatAreTaken) {
   EXPECT_EQ(ir::unique_attribute_name(model, "a.weight"), "a_weight_3");
 }
 
-}  // namespace
+}  // namespace find_whether_quantized_test
 }  // namespace tsq

@@ -15,7 +15,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace float_in_bfloat16_test {
 
 using torch::jit::Module;
 
@@ -126,5 +126,5 @@ TEST(FloatInBFloat16, AModelStaysNearItselfAndGivesFloat) {
   EXPECT_THROW(static_cast<void>(lower(reference, backend, {.float_dtype = c10::ScalarType::Double})), Error);
 }
 
-}  // namespace
+}  // namespace float_in_bfloat16_test
 }  // namespace tsq

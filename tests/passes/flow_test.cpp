@@ -14,7 +14,7 @@
 #include <string>
 
 namespace tsq {
-namespace {
+namespace flow_test {
 
 using passes::FlowRow;
 
@@ -83,5 +83,5 @@ TEST(Flow, OfATrainedModelTakesOfRecipeBestWhatKeepsTheTrainedGrid) {
   }
 }
 
-}  // namespace
+}  // namespace flow_test
 }  // namespace tsq

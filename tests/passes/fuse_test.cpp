@@ -10,7 +10,7 @@
 #include "torchscript/emit.h"
 
 namespace tsq {
-namespace {
+namespace fuse_test {
 
 using torch::jit::Module;
 
@@ -249,5 +249,5 @@ TEST(Fuse, ResidualBlocksAreFusedWhatTheirSizesAre) {
   }
 }
 
-}  // namespace
+}  // namespace fuse_test
 }  // namespace tsq

@@ -18,7 +18,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace islands_test {
 
 const std::vector<Sample>& samples() {
   static const std::vector<Sample> kSamples{{at::linspace(-1, 1, 4 * 12 * 12).view({1, 4, 12, 12})},
@@ -119,5 +119,5 @@ TEST(Islands, WithoutARangeTheyCannotBeInInt8) {
   }
 }
 
-}  // namespace
+}  // namespace islands_test
 }  // namespace tsq

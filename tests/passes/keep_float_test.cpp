@@ -9,7 +9,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace keep_float_test {
 
 using testing::CalibratedModel;
 using testing::call_node;
@@ -72,5 +72,5 @@ TEST(KeepFloat, WithoutNamesNothingChanges) {
   EXPECT_FALSE(passes::keep_float(result.model, result.context));
 }
 
-}  // namespace
+}  // namespace keep_float_test
 }  // namespace tsq

@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace keep_writes_test {
 
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -235,5 +235,5 @@ TEST(KeepWrites, LayersBesideTheWriteAreQuantized) {
             2);
 }
 
-}  // namespace
+}  // namespace keep_writes_test
 }  // namespace tsq

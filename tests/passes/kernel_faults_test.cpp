@@ -22,7 +22,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace kernel_faults_test {
 
 using torch::jit::Module;
 
@@ -447,7 +447,7 @@ TEST(KernelFaults, ScalesOfTheInputsLeaveALayerInReferenceForm) {
     for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
       for (const int64_t axis : {0, 1}) {
         SCOPED_TRACE(fmt::format("{} {} {}", backend, to_string(recipe), axis));
-        const QConfig along{.activation = default_qconfig(backend).activation,
+        const QConfig along{.activation = testing::default_qconfig_here(backend).activation,
                             .weight = {.observer = "PerChannelMinMaxObserver",
                                        .dtype = c10::ScalarType::QInt8,
                                        .qscheme = c10::kPerChannelSymmetric,
@@ -607,5 +607,5 @@ TEST(KernelFaults, AModelKeepsTheDimensionsOfEmptyTensorsOnOneDnn) {
   }
 }
 
-}  // namespace
+}  // namespace kernel_faults_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace legality_test {
 
 using passes::illegal_after;
 using passes::Room;
@@ -79,5 +79,5 @@ TEST(Legality, ProgramsAreMadeByLower) {
   expect_illegal(Room::Convert, model, "a fused program after the room convert");
 }
 
-}  // namespace
+}  // namespace legality_test
 }  // namespace tsq

@@ -14,7 +14,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace lift_test {
 
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -269,5 +269,5 @@ TEST(Lift, AWeightThatTheModelWritesIsNoParameter) {
   FileCheck().check("aten::conv2d")->run(*made.graph);
 }
 
-}  // namespace
+}  // namespace lift_test
 }  // namespace tsq

@@ -18,7 +18,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace lower_layers_test {
 
 using c10::ScalarType;
 using testing::between_roundings;
@@ -362,5 +362,5 @@ TEST(LowerLayers, WeightsOfFloat16AreFbgemms) {
   }
 }
 
-}  // namespace
+}  // namespace lower_layers_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace lower_operators_test {
 
 using testing::between_roundings;
 using testing::count;
@@ -363,5 +363,5 @@ TEST(LowerOperators, KernelsThatWriteIntoTheirAddendGetACopy) {
   }
 }
 
-}  // namespace
+}  // namespace lower_operators_test
 }  // namespace tsq

@@ -17,7 +17,7 @@
 #include "torchscript/modules/embedding.h"
 
 namespace tsq {
-namespace {
+namespace lower_passes_test {
 
 using ir::Placement;
 using ir::Reason;
@@ -436,5 +436,5 @@ TEST(LowerWeightOnlyLinear, ALayerOfAnotherQConfigStays) {
   EXPECT_FALSE(passes::lower_weight_only_linear(model, {}));
 }
 
-}  // namespace
+}  // namespace lower_passes_test
 }  // namespace tsq

@@ -13,7 +13,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace lower_test {
 
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -178,5 +178,5 @@ TEST_F(Files, ALoweredModelCarriesWhatMadeIt) {
   EXPECT_EQ(metadata.at("qconfig_mapping"), "default_qconfig_mapping('fbgemm')");
 }
 
-}  // namespace
+}  // namespace lower_test
 }  // namespace tsq

@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace match_passes_test {
 
 using testing::call_node;
 using testing::model_before;
@@ -216,5 +216,5 @@ TEST(SeparateScalarArithmetic, ASumOfTensorsHasOneAlready) {
   EXPECT_TRUE(match_of(model, node_of_kind(model, "aten::max_pool2d")).shares_observer);
 }
 
-}  // namespace
+}  // namespace match_passes_test
 }  // namespace tsq

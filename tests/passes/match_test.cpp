@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace match_test {
 
 using torch::jit::Module;
 
@@ -113,5 +113,5 @@ TEST(LeaveUnswapped, ALayerWithoutReferenceModuleStaysFloatAndSaysWhy) {
   EXPECT_EQ(record->decision.reason, "the table has no reference module for torch.nn.Conv2d");
 }
 
-}  // namespace
+}  // namespace match_test
 }  // namespace tsq

@@ -15,7 +15,7 @@
 #include "torchscript/emit.h"
 
 namespace tsq {
-namespace {
+namespace numerics_test {
 
 using torch::jit::Module;
 
@@ -116,5 +116,5 @@ TEST(KeepBeforeRounding, KeepsNothingWhereNothingWillBeMeasured) {
   EXPECT_EQ(model.before_rounding, nullptr);
 }
 
-}  // namespace
+}  // namespace numerics_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace observe_passes_test {
 
 using testing::call_node;
 using testing::input_observer;
@@ -273,5 +273,5 @@ TEST(ObserveWhereRead, AValueThatIsAlwaysThereIsObservedWhereItIsMade) {
   EXPECT_EQ(observer->owningBlock(), model.graph->block());
 }
 
-}  // namespace
+}  // namespace observe_passes_test
 }  // namespace tsq

@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace observe_test {
 
 using torch::jit::Module;
 
@@ -213,5 +213,5 @@ TEST(MakeObservers, EachEntryGetsItsOwn) {
   EXPECT_NE(model.observers[0].module.value()._ivalue(), model.observers[1].module.value()._ivalue());
 }
 
-}  // namespace
+}  // namespace observe_test
 }  // namespace tsq

@@ -14,7 +14,7 @@
 #include "support/graph_model.h"
 
 namespace tsq {
-namespace {
+namespace pack_passes_test {
 
 using ir::Placement;
 using testing::count;
@@ -308,5 +308,5 @@ TEST(DropUnreadRoundings, AClampForWhichTheRangeStoodComesBack) {
   EXPECT_EQ(count(model, "aten::clamp"), 1U);
 }
 
-}  // namespace
+}  // namespace pack_passes_test
 }  // namespace tsq

@@ -14,7 +14,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace place_by_table_test {
 
 using ir::Placement;
 using ir::Reason;
@@ -257,5 +257,5 @@ TEST(Rounding, InputsThatArriveQuantizedAreRounded) {
   EXPECT_FALSE(is_input_rounded({}));
 }
 
-}  // namespace
+}  // namespace place_by_table_test
 }  // namespace tsq

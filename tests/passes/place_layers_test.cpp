@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace place_layers_test {
 
 using ir::Placement;
 using ir::Reason;
@@ -212,5 +212,5 @@ TEST(ReadRecurrentInputs, ProgramsReadThemUnrounded) {
   EXPECT_TRUE(reads_observer(stock));
 }
 
-}  // namespace
+}  // namespace place_layers_test
 }  // namespace tsq

@@ -14,7 +14,7 @@
 #include "torchscript/modules/embedding.h"
 
 namespace tsq {
-namespace {
+namespace plain_passes_test {
 
 using testing::count;
 using testing::node_named;
@@ -212,5 +212,5 @@ TEST(FindEmbeddingTables, AnotherModuleHasNone) {
   EXPECT_FALSE(testing::call_of_layer(model, "words").embedding.has_value());
 }
 
-}  // namespace
+}  // namespace plain_passes_test
 }  // namespace tsq

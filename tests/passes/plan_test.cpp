@@ -22,7 +22,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace plan_test {
 
 /// one → relu → two → gelu → three.
 Prepared prepared(Recipe recipe = Recipe::Best) {
@@ -394,5 +394,5 @@ TEST(Plan, AndAMappingOfConvertAreTwoAnswers) {
       Error);
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace tsq

@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace ranges_test {
 
 using testing::before_pass;
 using testing::CalibratedModel;
@@ -251,5 +251,5 @@ TEST(KnowDtypes, ValuesThatNothingObservedMayBeOfAnyDtype) {
   EXPECT_FALSE(passes::know_dtypes(made, context));
 }
 
-}  // namespace
+}  // namespace ranges_test
 }  // namespace tsq

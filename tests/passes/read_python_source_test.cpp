@@ -17,7 +17,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace read_python_source_test {
 
 using Names = std::vector<std::string>;
 
@@ -365,5 +365,5 @@ TEST(PythonExpressions, WhatTheParserDoesNotReadHasNone) {
   EXPECT_TRUE(ir::python_expressions("y = f(x); z = lambda t: g(t)").empty());
 }
 
-}  // namespace
+}  // namespace read_python_source_test
 }  // namespace tsq

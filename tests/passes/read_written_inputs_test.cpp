@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace read_written_inputs_test {
 
 using torch::jit::Module;
 
@@ -93,5 +93,5 @@ TEST(ReadWrittenInputs, TheInt8ModelComputesWhatTheFloatModelDoes) {
   }
 }
 
-}  // namespace
+}  // namespace read_written_inputs_test
 }  // namespace tsq

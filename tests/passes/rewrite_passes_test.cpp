@@ -12,7 +12,7 @@
 #include "support/graph_model.h"
 
 namespace tsq {
-namespace {
+namespace rewrite_passes_test {
 
 using testing::count;
 using testing::node_named;
@@ -226,5 +226,5 @@ TEST(DropLibraryAssertions, ThoseOfTheUserStay) {
   EXPECT_EQ(count(model, "prim::RaiseException"), 1U);
 }
 
-}  // namespace
+}  // namespace rewrite_passes_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "torchscript/emit.h"
 
 namespace tsq {
-namespace {
+namespace rewrite_rules_test {
 
 using passes::RewriteRule;
 using passes::expressions::Expression;
@@ -153,5 +153,5 @@ TEST(RewriteRule, WhatOthersReadStaysAsItIs) {
   EXPECT_FALSE(passes::apply_rules(of_shared, passes::activation_rules()));
 }
 
-}  // namespace
+}  // namespace rewrite_rules_test
 }  // namespace tsq

@@ -15,7 +15,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace round_attention_test {
 
 using testing::CalibratedModel;
 using testing::node_of_kind;
@@ -141,5 +141,5 @@ TEST(ObserveAttention, PartsOfOneLayerHaveRangesOfTheirOwn) {
   EXPECT_EQ(indexes.size(), 3U);
 }
 
-}  // namespace
+}  // namespace round_attention_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace round_weights_test {
 
 using torch::jit::Module;
 
@@ -241,5 +241,5 @@ TEST(RoundWeights, APreparedFileKeepsWhatWasObserved) {
   EXPECT_TRUE(at::equal(before.forward(sample).toTensor(), after.forward(sample).toTensor()));
 }
 
-}  // namespace
+}  // namespace round_weights_test
 }  // namespace tsq

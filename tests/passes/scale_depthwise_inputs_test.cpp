@@ -13,7 +13,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace scale_depthwise_inputs_test {
 
 using torch::jit::Module;
 
@@ -143,5 +143,5 @@ TEST(ScaleDepthwiseInputs, AFileHoldsWhatWasMeasured) {
   EXPECT_TRUE(at::equal(a.forward(sample).toTensor(), b.forward(sample).toTensor()));
 }
 
-}  // namespace
+}  // namespace scale_depthwise_inputs_test
 }  // namespace tsq

@@ -15,7 +15,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace signals_test {
 
 using testing::best_model;
 using testing::count;
@@ -326,5 +326,5 @@ TEST(SaturateClamps, AReluWhoseOutputIsMovedBeforeItIsRoundedGoesAway) {
   }
 }
 
-}  // namespace
+}  // namespace signals_test
 }  // namespace tsq

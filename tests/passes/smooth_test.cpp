@@ -13,7 +13,7 @@
 #include "torchscript/emit.h"
 
 namespace tsq {
-namespace {
+namespace smooth_test {
 
 using torch::jit::Module;
 
@@ -198,5 +198,5 @@ TEST(Smooth, SmoothingAndEqualizationTogetherAreRefused) {
                Error);
 }
 
-}  // namespace
+}  // namespace smooth_test
 }  // namespace tsq

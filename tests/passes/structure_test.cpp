@@ -11,7 +11,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace structure_test {
 
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -145,5 +145,5 @@ TEST(AnySpelling, AMethodIsQuantizedLikeItsFunction) {
   EXPECT_EQ(largest_difference(of_method, of_function, data.front()), 0);
 }
 
-}  // namespace
+}  // namespace structure_test
 }  // namespace tsq

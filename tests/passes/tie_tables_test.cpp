@@ -20,7 +20,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace tie_tables_test {
 
 using torch::jit::Module;
 
@@ -155,5 +155,5 @@ TEST(TieTables, OutliersInFrontOfTheHeadAreSmoothedAllTheSame) {
   EXPECT_GT(testing::sqnr(testing::run(model, ids()), testing::run(result, ids())), 30);
 }
 
-}  // namespace
+}  // namespace tie_tables_test
 }  // namespace tsq

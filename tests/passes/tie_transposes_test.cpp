@@ -18,7 +18,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace tie_transposes_test {
 
 using torch::jit::Module;
 
@@ -95,5 +95,5 @@ TEST(TieTransposes, AFileHoldsTheMatrixOnce) {
   }
 }
 
-}  // namespace
+}  // namespace tie_transposes_test
 }  // namespace tsq

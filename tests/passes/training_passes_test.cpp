@@ -15,7 +15,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace training_passes_test {
 
 using testing::call_of_layer;
 using testing::model_before;
@@ -193,5 +193,5 @@ TEST(FinishTraining, ALayerWithoutAQConfigKeepsItsWeight) {
   EXPECT_FALSE(testing::layer(trained.model, "after").weight_qparams.has_value());
 }
 
-}  // namespace
+}  // namespace training_passes_test
 }  // namespace tsq

@@ -12,7 +12,7 @@
 #include "support/graph_model.h"
 
 namespace tsq {
-namespace {
+namespace tune_passes_test {
 
 using testing::count;
 using ::testing::ElementsAre;
@@ -175,5 +175,5 @@ TEST(ShapeEmptyResults, AMatrixNeedsNone) {
   EXPECT_FALSE(passes::shape_empty_results(model, {.target = {.engine = "onednn"}}));
 }
 
-}  // namespace
+}  // namespace tune_passes_test
 }  // namespace tsq

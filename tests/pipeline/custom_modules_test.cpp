@@ -15,7 +15,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace custom_modules_test {
 
 using torch::jit::Module;
 
@@ -308,5 +308,5 @@ TEST(CustomModules, OfFilesAreInThePreparedFile) {
                     [&] { prepared.save(folder.file("late.pt")); });
 }
 
-}  // namespace
+}  // namespace custom_modules_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "support/small_models.h"
 
 namespace tsq::detail {
-namespace {
+namespace decisions_test {
 
 using at::Tensor;
 using ::testing::HasSubstr;
@@ -339,5 +339,5 @@ TEST(Decisions, AShareIsExceededWhereChanceDoesNotExplainIt) {
   EXPECT_TRUE(is_more_than(10300, 1000000, 0.01));
 }
 
-}  // namespace
+}  // namespace decisions_test
 }  // namespace tsq::detail

@@ -28,7 +28,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace facts_test {
 
 using ir::Facts;
 using ir::SizesSeen;
@@ -291,5 +291,5 @@ TEST(Facts, TheInputsOfAnotherMethodAreNotThoseOfForward) {
   EXPECT_EQ(facts_of_kind(calibrated.model, "aten::sin").calls, 1);
 }
 
-}  // namespace
+}  // namespace facts_test
 }  // namespace tsq

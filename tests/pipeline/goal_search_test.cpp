@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace goal_search_test {
 
 using torch::jit::Module;
 
@@ -82,5 +82,5 @@ TEST(Goal, NoModelThatTheSearchHasSeenIsBetterThanTheOneTaken) {
   }
 }
 
-}  // namespace
+}  // namespace goal_search_test
 }  // namespace tsq

@@ -15,7 +15,7 @@
 #include "trial/elsewhere.h"
 
 namespace tsq {
-namespace {
+namespace latency_search_test {
 
 using detail::LatencyLimit;
 
@@ -147,5 +147,5 @@ TEST(Targets, TheFastestComesFirstAndNoneIsNoisier) {
     EXPECT_LE(each.prediction.noise, own->prediction.noise * 1.13);  // half a decibel
 }
 
-}  // namespace
+}  // namespace latency_search_test
 }  // namespace tsq

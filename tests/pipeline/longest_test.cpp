@@ -7,7 +7,7 @@
 #include "io/samples.h"
 
 namespace tsq {
-namespace {
+namespace longest_test {
 
 std::size_t longest(const std::vector<Sample>& samples) {
   return static_cast<std::size_t>(&detail::longest(samples) - samples.data());
@@ -27,5 +27,5 @@ TEST(LongestSample, TakesTheMostStepsOfTensorsOfOneSize) {
   EXPECT_EQ(longest({{torch::zeros({2, 4}), 1}, {x, 40}}), 0U);
 }
 
-}  // namespace
+}  // namespace longest_test
 }  // namespace tsq

@@ -20,7 +20,7 @@
 #include "torchscript/emit.h"
 
 namespace tsq {
-namespace {
+namespace mean_errors_test {
 
 using testing::run;
 using torch::jit::Module;
@@ -267,5 +267,5 @@ TEST(KeptSamples, TellContentsApart) {
   EXPECT_NE(hash(1), hash(true));
 }
 
-}  // namespace
+}  // namespace mean_errors_test
 }  // namespace tsq

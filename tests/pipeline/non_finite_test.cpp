@@ -16,7 +16,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace non_finite_test {
 
 using ::testing::HasSubstr;
 using torch::jit::Module;
@@ -168,5 +168,5 @@ TEST(Agreement, IsNotANumberWhereOnlyTheOtherIs) {
   EXPECT_TRUE(std::isnan(agreement.sqnr_db()));
 }
 
-}  // namespace
+}  // namespace non_finite_test
 }  // namespace tsq

@@ -14,7 +14,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace odd_models_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -135,5 +135,5 @@ TEST(OddModels, NamesThatNoFileCanHoldAreRefused) {
   for (const char* name : {"a-b", "0", "a'b", "a\x1b"}) EXPECT_EQ(refusal(name), "") << name;
 }
 
-}  // namespace
+}  // namespace odd_models_test
 }  // namespace tsq

@@ -12,7 +12,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace price_search_test {
 
 bool is_float(const Plan& plan, const std::string& layer) {
   return std::ranges::any_of(plan.operators, [&](const PlannedOperator& op) {
@@ -94,5 +94,5 @@ TEST(PriceSearch, AReferenceFileRemembersWhatStaysFloat) {
   EXPECT_TRUE(is_float(loaded.plan(), "bad"));
 }
 
-}  // namespace
+}  // namespace price_search_test
 }  // namespace tsq

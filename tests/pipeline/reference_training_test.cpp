@@ -13,7 +13,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace reference_training_test {
 
 using ::testing::HasSubstr;
 using torch::jit::Module;
@@ -121,5 +121,5 @@ TEST(ReferenceTraining, WhatCannotGoOnIsRefused) {
   EXPECT_THAT(message_of(module), HasSubstr("has NaN or infinity"));
 }
 
-}  // namespace
+}  // namespace reference_training_test
 }  // namespace tsq

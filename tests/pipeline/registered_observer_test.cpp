@@ -15,7 +15,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace registered_observer_test {
 
 using torch::jit::Module;
 
@@ -88,5 +88,5 @@ TEST(RegisteredObserver, OfAFileIsToBeRegisteredWhereItIsLoaded) {
   std::filesystem::remove(file);
 }
 
-}  // namespace
+}  // namespace registered_observer_test
 }  // namespace tsq

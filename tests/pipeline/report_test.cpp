@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace report_test {
 
 using ::testing::HasSubstr;
 using torch::jit::Module;
@@ -434,5 +434,5 @@ TEST(PairSums, RecipeBestBoundsThemInFunctionsToo) {
   EXPECT_THAT(notes(Recipe::Best, TargetCpu::Vnni), ::testing::Not(Contains(HasSubstr("16-bit"))));
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace tsq

@@ -21,7 +21,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace sensitivity_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -618,5 +618,5 @@ TEST(Goal, TheReportSaysWhyALayerIsFloat) {
   }
 }
 
-}  // namespace
+}  // namespace sensitivity_test
 }  // namespace tsq

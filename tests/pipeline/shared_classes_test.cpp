@@ -11,7 +11,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace shared_classes_test {
 
 using torch::jit::Module;
 
@@ -79,5 +79,5 @@ TEST(SharedClasses, ResultsStay) {
     EXPECT_TRUE(expected[i].toTensor().equal(got[i].toTensor())) << i;
 }
 
-}  // namespace
+}  // namespace shared_classes_test
 }  // namespace tsq

@@ -23,7 +23,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace stage_test {
 
 using torch::jit::Module;
 
@@ -518,5 +518,5 @@ TEST(Stage, AFaultOfAModelIsNotTakenForOneOfTheSample) {
   EXPECT_EQ(error_of([&] { calibrate(prepared, samples); }).code(), ErrorCode::OutOfMemory);
 }
 
-}  // namespace
+}  // namespace stage_test
 }  // namespace tsq

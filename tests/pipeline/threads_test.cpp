@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace threads_test {
 
 using torch::jit::Module;
 
@@ -61,5 +61,5 @@ TEST(Threads, OfDifferentEnginesMakeWhatTheyMakeOneAfterAnother) {
   }
 }
 
-}  // namespace
+}  // namespace threads_test
 }  // namespace tsq

@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace train_best_test {
 
 using torch::jit::Module;
 
@@ -262,5 +262,5 @@ TEST(TrainBest, LearnedScalesAreThoseOfTheResult) {
   EXPECT_TRUE(at::equal(run(stage.module()), run(convert_to_reference(stage, stage.backend()).module())));
 }
 
-}  // namespace
+}  // namespace train_best_test
 }  // namespace tsq

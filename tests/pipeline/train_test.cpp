@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace train_test {
 
 using torch::jit::Module;
 
@@ -320,5 +320,5 @@ TEST(PrepareQat, RefusesAModelWithoutParameters) {
   }
 }
 
-}  // namespace
+}  // namespace train_test
 }  // namespace tsq

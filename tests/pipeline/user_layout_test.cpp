@@ -13,7 +13,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace user_layout_test {
 
 using torch::jit::Module;
 
@@ -173,5 +173,5 @@ TEST(StateDict, OfOtherSizesIsNotLoaded) {
   EXPECT_THROW(load_state_dict(model, given, /*strict=*/false), Error);
 }
 
-}  // namespace
+}  // namespace user_layout_test
 }  // namespace tsq

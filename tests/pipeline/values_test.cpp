@@ -19,7 +19,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace values_test {
 
 using torch::jit::Module;
 
@@ -174,5 +174,5 @@ TEST(Values, AReferenceIsLoweredForItsOwnBackendAlone) {
       [&] { lower(reference, backend_config("qnnpack")); });
 }
 
-}  // namespace
+}  // namespace values_test
 }  // namespace tsq

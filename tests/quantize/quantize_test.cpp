@@ -19,7 +19,7 @@
 #include "trial/referee.h"
 
 namespace tsq {
-namespace {
+namespace quantize_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -617,5 +617,5 @@ TEST(Quantize, ModeAndRecipeChooseTheMapping) {
   EXPECT_EQ(dynamic.mapping.to_dict(), dynamic_qconfig_mapping().to_dict());
 }
 
-}  // namespace
+}  // namespace quantize_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace weights_once_test {
 
 using torch::jit::Module;
 
@@ -176,5 +176,5 @@ INSTANTIATE_TEST_SUITE_P(Models, WeightsOnce,
                                   (std::get<2>(each.param) == QuantizeMode::Static ? "_static" : "_dynamic");
                          });
 
-}  // namespace
+}  // namespace weights_once_test
 }  // namespace tsq

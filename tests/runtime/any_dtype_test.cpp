@@ -7,7 +7,7 @@
 #include "runtime/program/operation_table.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace any_dtype_test {
 
 constexpr Dtype kDtypes[] = {Dtype::F32, Dtype::U8, Dtype::S8};
 
@@ -70,5 +70,5 @@ std::vector<Kind> kinds() {
 INSTANTIATE_TEST_SUITE_P(Operations, AnyDtype, testing::ValuesIn(kinds()),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
-}  // namespace
+}  // namespace any_dtype_test
 }  // namespace tsq::runtime::test

@@ -5,7 +5,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace arena_test {
 
 Step step_on(std::vector<int> buffers) {
   Step step;
@@ -42,5 +42,5 @@ TEST(Arena, OfANetworkHoldsNoTwoBuffersAtOnePlaceAtOneTime) {
   }
 }
 
-}  // namespace
+}  // namespace arena_test
 }  // namespace tsq::runtime::test

@@ -7,7 +7,7 @@
 #include "runtime/program/error.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace arithmetic_test {
 
 /// A pool that changes nothing writes a value so.
 int channels_last(Writer& writer, int value, const Value& type) {
@@ -362,5 +362,5 @@ TEST(Arithmetic, AddsMasksToProducts) {
       80);
 }
 
-}  // namespace
+}  // namespace arithmetic_test
 }  // namespace tsq::runtime::test

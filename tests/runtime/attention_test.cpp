@@ -7,7 +7,7 @@
 #include "runtime/cases.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace attention_test {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -163,5 +163,5 @@ TEST(Operations, AttendsWithTheSameBitsOnAnyCountOfThreads) {
   }
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace tsq::runtime::test

@@ -8,7 +8,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace batch_test {
 
 const Value kBytes{.dtype = Dtype::U8, .scale = 0.05, .zero_point = 100};
 
@@ -165,5 +165,5 @@ TEST(BatchRows, AreNoneWhereAnOperationMixesThem) {
   EXPECT_FALSE(rows_of_program({.kind = Kind::Convert}, {{1, 6}})) << "one row is no batch";
 }
 
-}  // namespace
+}  // namespace batch_test
 }  // namespace tsq::runtime::test

@@ -14,7 +14,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace empty_test {
 
 /// One operation of a kind and the sizes of its inputs.
 struct Case {
@@ -404,5 +404,5 @@ TEST(Empty, SizesThatCallsComputeMayBeZero) {
   EXPECT_THROW((void)run(open, {{Dtype::F32, {0, 6}, {}}}), ProgramError);
 }
 
-}  // namespace
+}  // namespace empty_test
 }  // namespace tsq::runtime::test

@@ -8,7 +8,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace error_test {
 
 using testing::HasSubstr;
 
@@ -101,5 +101,5 @@ TEST(Errors, OfOneCallLeaveTheProgramUsable) {
   EXPECT_EQ(run(program, {zeros({1, 3, 8, 8})}).front().sizes, (Shape{1, 10}));
 }
 
-}  // namespace
+}  // namespace error_test
 }  // namespace tsq::runtime::test

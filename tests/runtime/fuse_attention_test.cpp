@@ -7,7 +7,7 @@
 #include "runtime/cases.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace fuse_attention_test {
 
 /// softmax(q k^T / 2.5 + mask) v, as layers of a model write it.
 struct Layers {
@@ -131,5 +131,5 @@ TEST(FuseAttention, LeavesOtherSoftmaxesAndFactors) {
   EXPECT_EQ(count_of(layers.fused(), Kind::Attention), 0);
 }
 
-}  // namespace
+}  // namespace fuse_attention_test
 }  // namespace tsq::runtime::test

@@ -6,7 +6,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace fuse_operations_test {
 
 using ::testing::ElementsAre;
 
@@ -144,5 +144,5 @@ TEST_F(FuseOperations, AProductOfFloatsIsRoundedByItself) {
   EXPECT_THAT(kinds_of(fused(writer_, {{4, 8}, {8, 4}})), ElementsAre(Kind::Matmul, Kind::Convert));
 }
 
-}  // namespace
+}  // namespace fuse_operations_test
 }  // namespace tsq::runtime::test

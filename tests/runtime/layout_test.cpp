@@ -8,7 +8,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace layout_test {
 
 std::vector<std::string> implementations(const CompiledProgram& program) {
   std::vector<std::string> names;
@@ -165,5 +165,5 @@ TEST(Layout, AttentionCopiesNothing) {
   EXPECT_LE(std::ranges::count_if(names, is_ours), 2);
 }
 
-}  // namespace
+}  // namespace layout_test
 }  // namespace tsq::runtime::test

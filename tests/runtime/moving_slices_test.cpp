@@ -9,7 +9,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace moving_slices_test {
 
 /// What x[:, i] and others of a loop's step are, between operations that compute.
 struct Step {
@@ -181,5 +181,5 @@ TEST(ProgramCache, SaysOnceThatItGainsNothing) {
   EXPECT_EQ(said.size(), 1U);
 }
 
-}  // namespace
+}  // namespace moving_slices_test
 }  // namespace tsq::runtime::test

@@ -14,7 +14,7 @@
 #include "runtime/program/program_json.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace mutated_program_test {
 
 using Json = nlohmann::json;
 
@@ -209,5 +209,5 @@ TEST(MutatedProgram, RunsOrIsRefusedWithASentence) {
   EXPECT_GT(ran, cases / 4);
 }
 
-}  // namespace
+}  // namespace mutated_program_test
 }  // namespace tsq::runtime::test

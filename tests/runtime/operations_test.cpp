@@ -10,7 +10,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace operations_test {
 
 TEST(Operations, ConvertsBetweenDtypesScalesAndLayouts) {
   for_random_cases([](Random& random) {
@@ -563,5 +563,5 @@ TEST(Operations, ANetworkIsRightOnAnyNumberOfThreads) {
   }
 }
 
-}  // namespace
+}  // namespace operations_test
 }  // namespace tsq::runtime::test

@@ -7,7 +7,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace program_json_test {
 
 using testing::HasSubstr;
 
@@ -114,5 +114,5 @@ TEST(ProgramJson, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(fault_of("[1"), HasSubstr("it is no JSON"));
 }
 
-}  // namespace
+}  // namespace program_json_test
 }  // namespace tsq::runtime::test

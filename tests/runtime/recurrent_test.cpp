@@ -10,7 +10,7 @@
 #include "runtime/cases.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace recurrent_test {
 
 /// A matrix of a layer: codes with scales, or floats.
 void add_matrix(Random& random, Writer& writer, std::optional<int>& weight, std::optional<int>& scales,
@@ -146,5 +146,5 @@ TEST(Operations, WeightsOfARecurrentLayerArePackedOnceForAllShapes) {
   EXPECT_EQ(program.packed_weights(), packed);
 }
 
-}  // namespace
+}  // namespace recurrent_test
 }  // namespace tsq::runtime::test

@@ -6,7 +6,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace shapes_test {
 
 /// The shape that one operation on a float tensor of these sizes writes.
 Shape shape_after(Operation operation, const Shape& sizes) {
@@ -129,5 +129,5 @@ TEST(Slices, ReadEveryNthElement) {
   EXPECT_EQ(output.numbers, (std::vector<double>{1, 3, 5}));
 }
 
-}  // namespace
+}  // namespace shapes_test
 }  // namespace tsq::runtime::test

@@ -9,7 +9,7 @@
 #include "runtime/networks.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace steady_state_test {
 
 /// The kinds of the primitives that the second call executes, as oneDNN's log names them.
 std::vector<std::string> executed(const Model& model, const Shape& sizes) {
@@ -65,5 +65,5 @@ TEST(SteadyState, ConvertsImagesAtTheBorderAlone) {
   }
 }
 
-}  // namespace
+}  // namespace steady_state_test
 }  // namespace tsq::runtime::test

@@ -8,7 +8,7 @@
 #include "runtime/program/error.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace threads_test {
 
 constexpr int kThreads = 16;
 constexpr int kCalls = 1000;  // of each
@@ -141,5 +141,5 @@ TEST(Cache, PacksWeightsOnceForAllShapesAndThreads) {
   EXPECT_LE(program.packed_weights(), packed + 2);
 }
 
-}  // namespace
+}  // namespace threads_test
 }  // namespace tsq::runtime::test

@@ -11,7 +11,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace torch_class_test {
 
 at::Tensor tensor_of(const Constant& constant) {
   const auto type = constant.dtype == Dtype::F32  ? at::kFloat
@@ -115,5 +115,5 @@ TEST(TorchClass, SaysWhichTensorDoesNotFit) {
   }
 }
 
-}  // namespace
+}  // namespace torch_class_test
 }  // namespace tsq::runtime::test

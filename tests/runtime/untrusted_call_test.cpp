@@ -16,7 +16,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace untrusted_call_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -322,5 +322,5 @@ TEST(UntrustedCall, StridesOfOneElementMayBeAnyNumber) {
   EXPECT_TRUE(program({x}, {0}).equal(x));
 }
 
-}  // namespace
+}  // namespace untrusted_call_test
 }  // namespace tsq::runtime::test

@@ -9,7 +9,7 @@
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace untrusted_program_test {
 
 using testing::HasSubstr;
 constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
@@ -351,5 +351,5 @@ TEST(UntrustedProgram, ColumnsOfALayerAreSplitWhateverTheShapeOfItsBias) {
   }
 }
 
-}  // namespace
+}  // namespace untrusted_program_test
 }  // namespace tsq::runtime::test

@@ -8,7 +8,7 @@
 #include "runtime/program/resolve.h"
 
 namespace tsq::runtime::test {
-namespace {
+namespace views_test {
 
 TEST(Operations, MovesViews) {
   for_random_cases(
@@ -187,5 +187,5 @@ TEST(Operations, MultipliesExpandedMatrices) {
   });
 }
 
-}  // namespace
+}  // namespace views_test
 }  // namespace tsq::runtime::test

@@ -9,7 +9,7 @@
 #include "specification/quotations.h"
 
 namespace tsq {
-namespace {
+namespace derived_maps_test {
 
 using nlohmann::json;
 
@@ -197,5 +197,5 @@ TEST(HumanReadable, PatternsNest) {
             "(torch.nn.ReLU, (operator.add, MatchAllNode, torch.nn.Conv2d))");
 }
 
-}  // namespace
+}  // namespace derived_maps_test
 }  // namespace tsq

@@ -8,7 +8,7 @@
 #include "specification/quotations.h"
 
 namespace tsq {
-namespace {
+namespace dtype_config_test {
 
 using c10::ScalarType;
 using nlohmann::json;
@@ -92,5 +92,5 @@ TEST(SpecDTypeConfig, TheOlderKeyOfTheReferenceModuleIsRead) {
   expect_error_with("they mean the same; keep the first", [&] { BackendPatternConfig::from_dict(both); });
 }
 
-}  // namespace
+}  // namespace dtype_config_test
 }  // namespace tsq

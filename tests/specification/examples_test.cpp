@@ -9,7 +9,7 @@
 #include "specification/quotations.h"
 
 namespace tsq {
-namespace {
+namespace examples_test {
 
 using c10::ScalarType;
 
@@ -173,5 +173,5 @@ TEST(SpecExamples, QConfigMappingOfTheExampleDecidesAsItsTextSays) {
   EXPECT_EQ(QConfigMapping::from_dict(mapping.to_dict()), mapping);
 }
 
-}  // namespace
+}  // namespace examples_test
 }  // namespace tsq

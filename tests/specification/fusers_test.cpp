@@ -11,7 +11,7 @@
 #include "specification/quotations.h"
 
 namespace tsq {
-namespace {
+namespace fusers_test {
 
 using nlohmann::json;
 
@@ -95,5 +95,5 @@ TEST(SpecFusers, GettersAreNamesAndFunctionsToo) {
   expect_error_with("did you mean 'test.left'?", [&] { BackendPatternConfig::from_dict(dict); });
 }
 
-}  // namespace
+}  // namespace fusers_test
 }  // namespace tsq

@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace lowering_test {
 
 using c10::ScalarType;
 using ::testing::ElementsAre;
@@ -271,5 +271,5 @@ TEST(RegisteredRows, FaultsNameLayerRowAndOperator) {
                     [&] { quantize("arguments", {.op = kLinear, .kernel = "chip::add"}); });
 }
 
-}  // namespace
+}  // namespace lowering_test
 }  // namespace tsq

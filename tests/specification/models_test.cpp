@@ -16,7 +16,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace models_test {
 
 using c10::ScalarType;
 using ::testing::Contains;
@@ -550,5 +550,5 @@ TEST(SpecModels, AWeightThatNoRowNamesStaysInReferenceForm) {
   }
 }
 
-}  // namespace
+}  // namespace models_test
 }  // namespace tsq

@@ -7,7 +7,7 @@
 #include "specification/quotations.h"
 
 namespace tsq {
-namespace {
+namespace regex_test {
 
 using nlohmann::json;
 
@@ -56,5 +56,5 @@ TEST(SpecRegex, ARegexThatNeverEndsIsAnErrorAndNotASilence) {
   EXPECT_THROW((void)decides("(x+x+)+[yz]", std::string(200, 'x')), Error);
 }
 
-}  // namespace
+}  // namespace regex_test
 }  // namespace tsq

@@ -9,7 +9,7 @@
 #include "specification/quotations.h"
 
 namespace tsq {
-namespace {
+namespace repeated_entries_test {
 
 using nlohmann::json;
 using testing::ElementsAre;
@@ -74,5 +74,5 @@ TEST(SpecRepeated, ALaterQConfigOfAKeyTakesTheEarlierOnesPlace) {
           "'module_name_object_type_order[1]' takes the place of an earlier entry of 'a', 'torch.add', 0"));
 }
 
-}  // namespace
+}  // namespace repeated_entries_test
 }  // namespace tsq

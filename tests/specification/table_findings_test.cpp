@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace tsq {
-namespace {
+namespace table_findings_test {
 
 using c10::ScalarType;
 using ::testing::HasSubstr;
@@ -86,5 +86,5 @@ TEST(SpecTable, PyTorchsTablesHaveNoRowInVain) {
   }
 }
 
-}  // namespace
+}  // namespace table_findings_test
 }  // namespace tsq

@@ -6,7 +6,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace candidates_test {
 
 TEST(Candidates, WorkIsTheShareOfTheProductsAndOfTheBytes) {
   torch::manual_seed(1);
@@ -38,5 +38,5 @@ TEST(Candidates, WorkIsTheShareOfTheProductsAndOfTheBytes) {
   }
 }
 
-}  // namespace
+}  // namespace candidates_test
 }  // namespace tsq

@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace channel_gains_test {
 
 using detail::column_gains;
 using detail::ColumnGains;
@@ -123,5 +123,5 @@ TEST(CompareLayers, AFaultInALayerThatReadsScaledValuesIsBornThere) {
   EXPECT_NEAR(found->alone_sqnr_db.value_or(99), 20 * std::log10(1 / 0.3), 1.5);
 }
 
-}  // namespace
+}  // namespace channel_gains_test
 }  // namespace tsq

@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace compare_layers_test {
 
 using ::testing::ElementsAre;
 using ::testing::Field;
@@ -530,5 +530,5 @@ TEST(CompareLayers, ModelsWithoutACommonLayerAreRefused) {
   EXPECT_THROW(compare_layers(two_layers(), other, samples_of(1)), Error);
 }
 
-}  // namespace
+}  // namespace compare_layers_test
 }  // namespace tsq

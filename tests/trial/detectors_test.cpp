@@ -11,7 +11,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace detectors_test {
 
 using ::testing::ElementsAre;
 using torch::jit::Module;
@@ -171,5 +171,5 @@ TEST(Detectors, ConvolutionsOfTracedFilesAreSeen) {
   EXPECT_EQ(findings[0].layer, "conv");
 }
 
-}  // namespace
+}  // namespace detectors_test
 }  // namespace tsq

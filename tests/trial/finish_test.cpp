@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace finish_test {
 
 using detail::Finished;
 using detail::FinishTask;
@@ -278,5 +278,5 @@ TEST(Finish, ATableOfWordsStaysInt8WhereTheLayersAfterItAreSlower) {
   EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Slower);
 }
 
-}  // namespace
+}  // namespace finish_test
 }  // namespace tsq

@@ -18,7 +18,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace kept_state_test {
 
 using ::testing::ElementsAre;
 using torch::jit::Module;
@@ -305,5 +305,5 @@ TEST(State, EachTimedCallIsTheFirst) {
   EXPECT_GT(latency.rounds, 1U);
 }
 
-}  // namespace
+}  // namespace kept_state_test
 }  // namespace tsq

@@ -12,7 +12,7 @@
 #include "outputs/output_power.h"
 
 namespace tsq::detail {
-namespace {
+namespace results_test {
 
 using at::IValue;
 
@@ -181,5 +181,5 @@ TEST(Results, LengthsThatDependOnValuesMayDifferRanksMayNot) {
   EXPECT_TRUE(errors.outputs.empty());
 }
 
-}  // namespace
+}  // namespace results_test
 }  // namespace tsq::detail

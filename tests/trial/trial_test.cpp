@@ -15,7 +15,7 @@
 #include "trial/value_shapes.h"
 
 namespace tsq {
-namespace {
+namespace trial_test {
 
 using ::testing::HasSubstr;
 using torch::jit::Module;
@@ -235,5 +235,5 @@ TEST(Latency, FewerThanSixRoundsCarryNoIntervalAndSayNoRatio) {
   EXPECT_TRUE(std::isfinite(whole.ratio_high));
 }
 
-}  // namespace
+}  // namespace trial_test
 }  // namespace tsq

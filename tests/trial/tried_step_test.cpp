@@ -15,7 +15,7 @@
 #include "trial/leave_out.h"
 
 namespace tsq {
-namespace {
+namespace tried_step_test {
 
 using detail::Indices;
 using detail::LeftOut;
@@ -152,5 +152,5 @@ TEST(ConvertAndTry, ALayerThatFailsStaysFloat) {
   EXPECT_EQ(step.left_float[0].layers[0].name, "bad");
 }
 
-}  // namespace
+}  // namespace tried_step_test
 }  // namespace tsq

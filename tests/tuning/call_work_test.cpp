@@ -9,7 +9,7 @@
 #include "tuning/random_tensors.h"
 
 namespace tsq::kernels {
-namespace {
+namespace call_work_test {
 
 using Numbers = std::vector<std::int64_t>;
 
@@ -88,5 +88,5 @@ TEST(TimeRows, OperatorsInPlaceTakeAsLongAsOthers) {
   EXPECT_EQ(time_rows("aten::relu_", {}).front().kernel, "aten::relu");
 }
 
-}  // namespace
+}  // namespace call_work_test
 }  // namespace tsq::kernels

@@ -6,7 +6,7 @@
 #include <random>
 
 namespace tsq::tuning {
-namespace {
+namespace fit_test {
 
 using ::testing::DoubleNear;
 using ::testing::Each;
@@ -61,5 +61,5 @@ TEST(Fit, TwiceAsMuchCountsAsHalf) {
   EXPECT_THAT(least_relative_errors(equations), ElementsAre(DoubleNear(100, 1)));
 }
 
-}  // namespace
+}  // namespace fit_test
 }  // namespace tsq::tuning

@@ -13,7 +13,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace machine_profile_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -113,5 +113,5 @@ TEST(MachineProfile, WhatWasMeasuredCountsBeforeWhatIsPredicted) {
   EXPECT_DOUBLE_EQ(kernels::nanoseconds(profile, {"quantized::linear", "x86", 2}, work).value(), 2000);
 }
 
-}  // namespace
+}  // namespace machine_profile_test
 }  // namespace tsq

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 namespace tsq::kernels {
-namespace {
+namespace program_work_test {
 
 using runtime::Dtype;
 using runtime::Kind;
@@ -88,5 +88,5 @@ TEST(ProgramWork, AConcatenationCopiesTheLinesOfEachOfItsParts) {
   EXPECT_EQ(operations.back().work.lines, 2 * 36);
 }
 
-}  // namespace
+}  // namespace program_work_test
 }  // namespace tsq::kernels

@@ -8,7 +8,7 @@
 #include "tuning/network_calls.h"
 
 namespace tsq {
-namespace {
+namespace tune_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -51,5 +51,5 @@ TEST(Tune, TheKernelsOfAModelAreMeasuredAtItsSizes) {
   EXPECT_THAT(predicted.unknown, ElementsAre(tuning::kInterpreter));
 }
 
-}  // namespace
+}  // namespace tune_test
 }  // namespace tsq

@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace amplified_test {
 
 using torch::jit::Module;
 
@@ -116,5 +116,5 @@ TEST(AmplifiedInFx, RecipeFxRoundsAsPyTorchDoes) {
   EXPECT_EQ(testing::count(convert(prepared, backend_config("x86")), "aten::linear"), 0);
 }
 
-}  // namespace
+}  // namespace amplified_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace attention_names_test {
 
 using ::testing::IsEmpty;
 using torch::jit::Module;
@@ -207,5 +207,5 @@ TEST(AttentionNamesOfEncoders, AnEntryForTheEncoderAppliesToWhatIsInIt) {
   EXPECT_EQ(std::ranges::count(others, "attn.linear2"), 1);
 }
 
-}  // namespace
+}  // namespace attention_names_test
 }  // namespace tsq

@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace batch_inputs_test {
 
 using testing::count;
 using torch::jit::Module;
@@ -161,5 +161,5 @@ TEST(BatchInputs, KernelsThatQuantizeTheirInputTakeSamplesToo) {
   }
 }
 
-}  // namespace
+}  // namespace batch_inputs_test
 }  // namespace tsq

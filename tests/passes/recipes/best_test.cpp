@@ -17,7 +17,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace best_test {
 
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
@@ -479,5 +479,5 @@ TEST(ShareParameters, ALayerThatIsCalledSeveralTimesIsPackedOnce) {
   EXPECT_EQ(packed_params(convert(dynamic, backend_config("x86"))).size(), 1);
 }
 
-}  // namespace
+}  // namespace best_test
 }  // namespace tsq

@@ -15,7 +15,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace branches_test {
 
 using torch::jit::Module;
 
@@ -366,5 +366,5 @@ TEST(BranchesOfEqualization, ALayerThatABranchChoosesIsEqualizedByWhatReachesIt)
   EXPECT_GT(sqnr_of(model, convert(prepared, backend), maps(true)), 25);
 }
 
-}  // namespace
+}  // namespace branches_test
 }  // namespace tsq

@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace control_flow_test {
 
 using torch::jit::Module;
 
@@ -483,5 +483,5 @@ TEST(ControlFlow, AnEmptyMappingLeavesABatchNormAfterItsConvolution) {
   EXPECT_TRUE(torch::equal(copy.forward({x}).toTensor(), model.forward({x}).toTensor()));
 }
 
-}  // namespace
+}  // namespace control_flow_test
 }  // namespace tsq

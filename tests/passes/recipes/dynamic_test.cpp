@@ -18,7 +18,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace dynamic_test {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -446,5 +446,5 @@ TEST(Products, InRecipeBestAMappingKeepsThemFloat) {
   EXPECT_FALSE(decision_of(prepared.report(), "aten::matmul").quantized);
 }
 
-}  // namespace
+}  // namespace dynamic_test
 }  // namespace tsq

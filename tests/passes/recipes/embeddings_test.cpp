@@ -15,7 +15,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace embeddings_test {
 
 using ::testing::HasSubstr;
 using torch::jit::Module;
@@ -119,5 +119,5 @@ TEST(Embeddings, ATableThatIsWrittenThroughAViewIsReadAsItIs) {
   EXPECT_GT(testing::sqnr(wanted, testing::run(result.module, all_ids())), 30);
 }
 
-}  // namespace
+}  // namespace embeddings_test
 }  // namespace tsq

@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace empty_tensors_test {
 
 using torch::jit::Module;
 
@@ -120,5 +120,5 @@ TEST_P(EmptyTensors, ASampleOfNothingElseIsRefused) {
   EXPECT_THROW(calibrate(prepared, std::vector<Sample>{nothing}), Error);
 }
 
-}  // namespace
+}  // namespace empty_tensors_test
 }  // namespace tsq

@@ -8,7 +8,7 @@
 #include "support/temporary_folder.h"
 
 namespace tsq {
-namespace {
+namespace equalize_test {
 
 using torch::jit::Module;
 
@@ -252,5 +252,5 @@ TEST(Equalize, WithoutDataThereIsNoScale) {
   EXPECT_EQ(reference.report().unobserved_layers, (std::vector<std::string>{"", "fc1", "fc2"}));
 }
 
-}  // namespace
+}  // namespace equalize_test
 }  // namespace tsq

@@ -8,7 +8,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace float_islands_test {
 
 using torch::jit::Module;
 
@@ -51,5 +51,5 @@ TEST(FloatIslands, WhatABranchGivesIsFollowedToItsReaders) {
   EXPECT_EQ(additions_in_int8(two_layers(branch + "  return torch.exp(y)\n")), 0U);
 }
 
-}  // namespace
+}  // namespace float_islands_test
 }  // namespace tsq

@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace float_outputs_test {
 
 using torch::jit::Module;
 
@@ -148,11 +148,9 @@ TEST(FloatOutputs, WhatIsReturnedIsMadeOfTheCodesOfTheKernelBefore) {
       for (const double scale : {1.0, 0.05}) {  // with a part of the range, too
         const at::Tensor wanted = meaning.forward({scale * x}).toTensor();
         const at::Tensor got = lowered.forward({scale * x}).toTensor();
-        EXPECT_GT(sqnr(wanted, got), 35) << engine << " " << scale;
-        // qnnpack's first kernel may return the next code where the sum lies between two.
-        if (engine == "onednn") {
-          EXPECT_TRUE(at::allclose(got, wanted, 1e-4, 1e-3)) << scale;
-        }
+        // The first kernel may return the next code where the sum lies between two: of qnnpack often, of
+        // onednn hardly ever.
+        EXPECT_GT(sqnr(wanted, got), engine == "onednn" ? 60 : 35) << engine << " " << scale;
       }
     }
   }
@@ -186,5 +184,5 @@ TEST(FloatOutputs, RecipeFxRoundsAsPyTorchDoes) {
   EXPECT_GT(count(*detail::stage_of(reference).model.graph, "aten::quantize_per_tensor"), 1u);
 }
 
-}  // namespace
+}  // namespace float_outputs_test
 }  // namespace tsq

@@ -11,7 +11,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace fold_constants_test {
 
 using testing::count;
 using torch::jit::Module;
@@ -120,5 +120,5 @@ TEST(FoldConstants, AnUnrolledLoopTakesNoLongerThanItsOperators) {
   EXPECT_NO_THROW(testing::best_model(model, image(), "x86"));
 }
 
-}  // namespace
+}  // namespace fold_constants_test
 }  // namespace tsq

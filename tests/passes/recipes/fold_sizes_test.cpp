@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace fold_sizes_test {
 
 using testing::count;
 using torch::jit::Module;
@@ -103,5 +103,5 @@ TEST(FoldSizes, WhatTheInputDecidesIsAskedFor) {
             1U);
 }
 
-}  // namespace
+}  // namespace fold_sizes_test
 }  // namespace tsq

@@ -14,7 +14,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace forks_test {
 
 using torch::jit::Module;
 
@@ -186,5 +186,5 @@ TEST(Forks, EachModuleThatAnInterfaceChoosesFromIsQuantized) {
   }
 }
 
-}  // namespace
+}  // namespace forks_test
 }  // namespace tsq

@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace gates_test {
 
 using testing::count;
 using torch::jit::Module;
@@ -106,5 +106,5 @@ TEST(ClampObserved, ValuesThatHardswishTakesForZeroCostNoCodes) {
   EXPECT_GT(sqnr(model, lowered), 30);
 }
 
-}  // namespace
+}  // namespace gates_test
 }  // namespace tsq

@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace join_linear_layers_test {
 
 using testing::count;
 using torch::jit::Module;
@@ -116,5 +116,5 @@ TEST(JoinLinearLayers, UnlessTheirInputIsWrittenInBetween) {
   EXPECT_GT(testing::sqnr(testing::run(model, input()), testing::run(lowered, input())), 30);
 }
 
-}  // namespace
+}  // namespace join_linear_layers_test
 }  // namespace tsq

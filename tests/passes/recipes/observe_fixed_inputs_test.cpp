@@ -8,7 +8,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace observe_fixed_inputs_test {
 
 using torch::jit::Module;
 
@@ -54,5 +54,5 @@ TEST(ObserveFixedInputs, RecipeFxCutsThemAsFxDoes) {
   EXPECT_LT(testing::sqnr(testing::run(model, x), testing::run(convert(prepared, backend), x)), 20);
 }
 
-}  // namespace
+}  // namespace observe_fixed_inputs_test
 }  // namespace tsq

@@ -11,7 +11,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace packed_test {
 
 TEST(Packed, QuantizesChannelsToTheBitsOfLibTorch) {
   at::manual_seed(0);
@@ -74,5 +74,5 @@ TEST(WeightPacking, AFileHoldsTheWeightOfSeveralCallsOnce) {
   }
 }
 
-}  // namespace
+}  // namespace packed_test
 }  // namespace tsq

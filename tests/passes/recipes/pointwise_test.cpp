@@ -11,7 +11,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace pointwise_test {
 
 using testing::count;
 using testing::has_vnni;
@@ -285,5 +285,5 @@ TEST(Pointwise, RecipeFxRoundsAsFxDoes) {
   EXPECT_EQ(count(lowered, "quantized::conv2d_relu") + count(lowered, "quantized::conv2d"), 3U);
 }
 
-}  // namespace
+}  // namespace pointwise_test
 }  // namespace tsq

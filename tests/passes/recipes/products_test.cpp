@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace products_test {
 
 using torch::jit::Module;
 
@@ -171,5 +171,5 @@ TEST(ProductsOfFx, RareSpellingsStayFloatAsInPyTorch) {
   EXPECT_EQ(testing::count(convert(prepared, backend_config("x86")), "aten::einsum"), 1);
 }
 
-}  // namespace
+}  // namespace products_test
 }  // namespace tsq

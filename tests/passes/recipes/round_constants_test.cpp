@@ -13,7 +13,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace round_constants_test {
 
 using testing::count;
 using testing::rounded_constants;
@@ -130,5 +130,5 @@ TEST(RoundConstants, StateIsRoundedInEachRun) {
   EXPECT_FALSE(at::equal(first, testing::run(lowered, rows())));
 }
 
-}  // namespace
+}  // namespace round_constants_test
 }  // namespace tsq

@@ -9,7 +9,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace share_ranges_test {
 
 using testing::best_reference;
 using torch::jit::Module;
@@ -64,5 +64,5 @@ TEST(ShareRangesOfExtremes, WhatOthersReadTooKeepsItsRange) {
             5U);
 }
 
-}  // namespace
+}  // namespace share_ranges_test
 }  // namespace tsq

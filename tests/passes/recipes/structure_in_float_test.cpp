@@ -12,7 +12,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace structure_in_float_test {
 
 using testing::count;
 using torch::jit::Module;
@@ -244,5 +244,5 @@ TEST(SlowKernels, AreNotThoseOfOtherEnginesAndSizes) {
     EXPECT_EQ(int8_convolutions(quantized(depthwise(1), engine)), 3U);
 }
 
-}  // namespace
+}  // namespace structure_in_float_test
 }  // namespace tsq

@@ -16,7 +16,7 @@
 #include "torchscript/modules/embedding.h"
 
 namespace tsq {
-namespace {
+namespace weight_only_test {
 
 using ::testing::HasSubstr;
 using torch::jit::Module;
@@ -307,5 +307,5 @@ TEST(WeightOnly, OtherBitsAndGroupSizesAreRefused) {
   EXPECT_THROW(static_cast<void>(weight_only_qconfig(4, 48)), Error);
 }
 
-}  // namespace
+}  // namespace weight_only_test
 }  // namespace tsq

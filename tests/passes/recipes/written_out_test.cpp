@@ -10,7 +10,7 @@
 #include "support/small_models.h"
 
 namespace tsq {
-namespace {
+namespace written_out_test {
 
 using testing::count;
 using torch::jit::Module;
@@ -95,5 +95,5 @@ TEST(WrittenOut, WhatOnlyLooksLikeLayerNormStaysAsItIs) {
   }
 }
 
-}  // namespace
+}  // namespace written_out_test
 }  // namespace tsq
