@@ -181,11 +181,12 @@ const KernelFault* fault_of(const KernelUse& use, Precaution precaution) {
   });
 }
 
-WeightedShape weighted_shape(const ir::Weighted& weighted) {
+WeightedShape weighted_shape(const ir::Weighted& weighted, bool is_transposed) {
   const at::Tensor& weight = weighted.weight;
   return {.depthwise = weighted.groups > 1 && weight.size(1) == 1 && weighted.groups == weight.size(0),
           .dims = weight.dim() - 2,
-          .channels = weight.size(0)};
+          .channels = weight.size(0),
+          .transposed = is_transposed};
 }
 
 }  // namespace tsq::kernels

@@ -25,6 +25,6 @@ struct KernelUse {
 const kernels::KernelFault* fault_of(const KernelUse& use, kernels::Precaution precaution);
 
 /// A layer as the tables of kernels' limits know it.
-kernels::WeightedShape weighted_shape(const ir::Weighted& weighted);
+kernels::WeightedShape weighted_shape(const ir::Weighted& weighted, bool is_transposed = false);
 
 }  // namespace tsq::kernels

@@ -7,18 +7,22 @@
 /// For which layers the kernels of LibTorch 2.13 are exact, by engine. The numbers are in costs.h.
 namespace tsq::kernels {
 
-/// A convolution with as many groups as channels in and out, of `dims` dimensions, or any other weighted
-/// operator.
+/// Of a convolution, transposed or not, or a linear layer.
 struct WeightedShape {
-  bool depthwise{};
+  bool depthwise{};    ///< as many groups as channels in and out
   int64_t dims{};      ///< 0: a linear layer
   int64_t channels{};  ///< out
+  bool transposed{};
 };
 
-/// Whether a kernel adds pairs of products of bytes in 16 bits, where 255 * (127 + 127) does not fit.
-/// fbgemm's depthwise kernels do on every CPU, the others only without VNNI, those of programs as well;
-/// qnnpack's never do.
-bool sums_pairs_in_16_bits(const Target& target, const WeightedShape& shape);
+/// Which two products of bytes a kernel adds in 16 bits, where 255 * (127 + 127) does not fit. Neighbours: in
+/// the order of the taps, and of the channels of a group in each, the first with the second, the third with
+/// the fourth, and so on.
+enum class PairSums { None, Neighbours, Any };
+
+/// fbgemm's depthwise kernels add pairs on every CPU, the others only without VNNI, those of programs as
+/// well; qnnpack's never do.
+PairSums pair_sums(const Target& target, const WeightedShape& shape);
 
 /// Whether kernels make whole numbers of 32 bits of their biases, in steps of the product of the scales:
 /// qnnpack's do, the others add floats.

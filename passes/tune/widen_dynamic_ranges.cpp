@@ -28,7 +28,7 @@ bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
     if (!is_dynamic || ir::flag_constant(node->inputs().back()) == false) return false;
     // The channels of a layer are in its packed params: the worst case decides.
     const kernels::WeightedShape shape{.channels = std::numeric_limits<int64_t>::max()};
-    if (kernels::sums_pairs_in_16_bits(context.target, shape)) return false;
+    if (kernels::pair_sums(context.target, shape) != kernels::PairSums::None) return false;
     node->replaceInput(node->inputs().size() - 1, ir::constant_before(node, false));
     return true;
   });

@@ -1,21 +1,18 @@
-// Kernels that add two products of a byte by a byte in 16 bits saturate where 255 * (a + b) does not fit.
-// Instead of one bit less for all activations, as FX's reduce_range has it, the scale of a channel's weights
-// grows by what its largest pair needs: a proof for each channel that no input overflows.
+// That no 16-bit sum of a kernel overflows, and what the report says of it.
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/layer_kind.h"
-#include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "operators/functional_weighted.h"
 #include "operators/weighted.h"
+#include "passes/weights/pair_sums.h"
 #include "passes/weights/passes.h"
 
 namespace tsq::passes {
@@ -23,9 +20,6 @@ namespace {
 
 constexpr double kMost = 32767;
 constexpr double kLargestCode = 255;
-/// The largest sum of two codes that 255 times fits into 16 bits.
-constexpr double kLargestSum = 128;
-constexpr int kAttempts = 8;
 
 /// A layer whose kernel sums products of bytes, or a function with its weight.
 struct SummedLayer {
@@ -38,62 +32,14 @@ SummedLayer summed_layer(std::string_view module, ir::Weighted weighted) {
           .weighted = std::move(weighted)};
 }
 
-/// The codes of the weight as [outputs, what an output is a sum of].
-at::Tensor codes_by_output(const SummedLayer& layer) {
-  const at::Tensor codes = kernels::quantized_weight(layer.weighted).int_repr().to(at::kDouble);
-  if (!layer.is_transposed) return codes.flatten(1);
-  const int64_t groups = layer.weighted.groups;  // [inputs, outputs / groups, …]
-  return codes.reshape({groups, codes.size(0) / groups, codes.size(1), -1})
-      .transpose(1, 2)
-      .flatten(0, 1)
-      .flatten(1);
-}
-
-/// Of each output channel, the largest sum of two codes of one sign that a kernel may add. Depthwise kernels
-/// add neighbouring taps; of others the order is theirs, and any two weights may meet.
-at::Tensor largest_pair_sums(const SummedLayer& layer, bool of_neighbours) {
-  const at::Tensor rows = codes_by_output(layer);
-  const auto sums = [&](const at::Tensor& of_one_sign) {
-    if (of_neighbours) {
-      const at::Tensor even = at::constant_pad_nd(of_one_sign, {0, of_one_sign.size(1) % 2});
-      return even.reshape({even.size(0), -1, 2}).sum(2).amax(1);
-    }
-    const int64_t count = std::min<int64_t>(2, of_one_sign.size(1));
-    return std::get<0>(of_one_sign.topk(count, 1)).sum(1);
-  };
-  return at::maximum(sums(rows.clamp_min(0)), sums((-rows).clamp_min(0)));
-}
-
-/// The largest of the outputs that have a scale in common: all, or, of a transposed convolution, one of each
-/// group.
-at::Tensor largest_of_scales(const at::Tensor& of_outputs, int64_t scales) {
-  return of_outputs.reshape({-1, scales}).amax(0);
-}
-
-/// How many channels' scales grew.
-int64_t widen_scales(SummedLayer& layer, bool of_neighbours) {
-  at::Tensor& scale = layer.weighted.weight_qparams->scale;
-  const at::Tensor before = scale;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const at::Tensor sums = largest_of_scales(largest_pair_sums(layer, of_neighbours), scale.numel());
-    if (sums.max().item<double>() <= kLargestSum) break;
-    const at::Tensor factor = (sums / kLargestSum).clamp_min(1.0).reshape(scale.sizes());
-    scale = (scale.to(at::kDouble) * factor).to(scale.scalar_type());
-  }
-  return scale.ne(before).sum().item<int64_t>();
-}
-
-/// Whether the kernel of a layer with these weights adds pairs in 16 bits.
-bool sums_pairs(const kernels::Target& target, const ir::Weighted& weighted) {
-  return weighted.weight_qparams && weighted.weight_qparams->dtype == c10::ScalarType::QInt8 &&
-         weighted.weight.numel() > 0 &&
-         kernels::sums_pairs_in_16_bits(target, kernels::weighted_shape(weighted));
-}
-
-/// Whether it adds neighbouring taps alone.
-bool sums_neighbours(const kernels::Target& target, const SummedLayer& layer) {
-  return kernels::has_vnni(target) && !layer.is_transposed &&
-         kernels::weighted_shape(layer.weighted).depthwise;
+/// Which pairs the kernel of a layer with these weights adds in 16 bits.
+kernels::PairSums pairs_of(const kernels::Target& target, const SummedLayer& layer) {
+  const ir::Weighted& weighted = layer.weighted;
+  const bool has_codes = weighted.weight_qparams &&
+                         weighted.weight_qparams->dtype == c10::ScalarType::QInt8 &&
+                         weighted.weight.numel() > 0;
+  return has_codes ? kernels::pair_sums(target, kernels::weighted_shape(weighted, layer.is_transposed))
+                   : kernels::PairSums::None;
 }
 
 /// The channels whose scales grew.
@@ -110,9 +56,12 @@ bool has_symmetric_outputs(const SummedLayer& layer) {
   return qparams.qscheme == c10::QScheme::PER_CHANNEL_AFFINE && qparams.axis == (layer.is_transposed ? 1 : 0);
 }
 
-Widened widen(const kernels::Target& target, SummedLayer& layer) {
-  if (!sums_pairs(target, layer.weighted) || !has_symmetric_outputs(layer)) return {};
-  return {.channels = widen_scales(layer, sums_neighbours(target, layer)),
+/// `clips`: the weight of a function may have other readers.
+Widened widen(const kernels::Target& target, SummedLayer& layer, bool clips) {
+  const kernels::PairSums pairs = pairs_of(target, layer);
+  if (pairs == kernels::PairSums::None || !has_symmetric_outputs(layer)) return {};
+  if (clips) clip_to_codes(layer.weighted);
+  return {.channels = widen_scales(layer.weighted, layer.is_transposed, pairs, kLargestPairSum),
           .all_channels = layer.weighted.weight_qparams->scale.numel()};
 }
 
@@ -129,7 +78,7 @@ Widened widen_weight_of_function(ir::Model& model, ir::Node* node, const kernels
   std::optional<SummedLayer> layer = layer_of_function(model, node);
   if (!layer) return {};
   ir::Node* quantize = node->input(1)->node()->input(0)->node();
-  const Widened widened = widen(target, *layer);
+  const Widened widened = widen(target, *layer, /*clips=*/false);
   if (widened.channels == 0) return widened;
   const at::Tensor& scale = layer->weighted.weight_qparams->scale;
   if (const std::string* name = ir::attribute_read(model, quantize->input(1))) {
@@ -172,7 +121,8 @@ bool bound_pair_sums(ir::Model& model, const PassContext& context) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr) continue;
     SummedLayer layer = summed_layer(ir::root_of(call).type.name, *weighted);
-    of_layers.emplace(&call, widen(context.target, layer));
+    of_layers.emplace(&call, widen(context.target, layer, /*clips=*/true));
+    weighted->weight = layer.weighted.weight;
     weighted->weight_qparams = layer.weighted.weight_qparams;
   }
   bool has_widened = false;
@@ -207,9 +157,10 @@ bool report_pair_sums(ir::Model& model, const PassContext& context) {
       if (const ir::Weighted* held = ir::weighted_of(call))
         layer = summed_layer(ir::root_of(call).type.name, *held);
     }
-    if (!layer || !sums_pairs(context.target, layer->weighted)) continue;
-    const at::Tensor pairs = largest_pair_sums(*layer, sums_neighbours(context.target, *layer));
-    const auto pair = pairs.max().item<double>();
+    const kernels::PairSums pairs = layer ? pairs_of(context.target, *layer) : kernels::PairSums::None;
+    if (pairs == kernels::PairSums::None) continue;
+    const at::Tensor sums = largest_pair_sums(layer->weighted, layer->is_transposed, pairs);
+    const auto pair = sums.max().item<double>();
     decision->saturation = overflow_text(pair, largest_code_in_range(model, node));
     decision->may_saturate = pair * kLargestCode > kMost;
     has_reported = true;

@@ -15,6 +15,7 @@
 #include "backends/kernels/packed.h"
 #include "io/samples.h"
 #include "passes/weights/layer_bias.h"
+#include "passes/weights/pair_sums.h"
 #include "passes/weights/passes.h"
 #include "passes/weights/rounded_rows.h"
 #include "torchscript/modules/tied_table.h"
@@ -90,11 +91,6 @@ bool can_be_rounded(const ir::Weighted& weighted) {
          at::isfinite(weighted.seen.input_products).all().item<bool>();
 }
 
-/// Kernels that add products in 16 bits bound the codes: their scales are widened for the nearest ones.
-bool codes_are_bound(const ir::Weighted& weighted, const kernels::Target& target) {
-  return kernels::sums_pairs_in_16_bits(target, kernels::weighted_shape(weighted));
-}
-
 std::vector<int64_t> sizes_in_groups(const ir::Weighted& weighted) {
   return {weighted.groups, -1, weighted.weight.numel() / weighted.weight.size(0)};
 }
@@ -103,8 +99,21 @@ at::Tensor scales_of(const ir::Weighted& weighted) {
   return weighted.weight_qparams->scale.to(at::kFloat).reshape({weighted.groups, -1, 1}).contiguous();
 }
 
-ir::LearnedRounding learned(const ir::Weighted& weighted, const at::Tensor& nearest,
-                            const at::Tensor& scales) {
+/// Where sums of pairs are bound, codes that are learned have room to change by one each.
+constexpr int64_t kRoom = 2;
+
+/// The learned codes, or, of rows with a pair whose sum could overflow then, the nearest ones.
+at::Tensor without_overflow(const at::Tensor& codes, const at::Tensor& nearest, const ir::Weighted& weighted,
+                            kernels::PairSums pairs) {
+  if (pairs == kernels::PairSums::None) return codes;
+  const at::Tensor sums =
+      largest_pair_sums(codes.reshape(nearest.sizes()), weighted, /*is_transposed=*/false, pairs);
+  const at::Tensor overflows = sums.gt(kLargestPairSum).reshape({weighted.groups, -1, 1});
+  return at::where(overflows, nearest.reshape(codes.sizes()).to(codes.scalar_type()), codes);
+}
+
+ir::LearnedRounding learned(const ir::Weighted& weighted, const at::Tensor& nearest, const at::Tensor& scales,
+                            kernels::PairSums pairs) {
   const at::Tensor products = weighted.seen.input_products.to(at::kDouble);
   const int64_t columns = products.size(1) - 1;
   const at::Tensor mean = products.slice(1, 0, columns).select(2, columns);
@@ -112,12 +121,14 @@ ir::LearnedRounding learned(const ir::Weighted& weighted, const at::Tensor& near
     return tensor.detach().reshape(sizes_in_groups(weighted)).to(at::kFloat).contiguous();
   };
   const at::Tensor exact = in_single(weighted.weight);
-  const at::Tensor codes =
+  const at::Tensor best =
       best_codes({.weight = exact,
                   .nearest = in_single(nearest),
                   .scales = scales,
                   .covariance = damped_covariance(products, mean).to(at::kFloat).contiguous()});
+  const at::Tensor codes = without_overflow(best, nearest, weighted, pairs);
   return {.codes = codes.to(at::kChar),
+          .scales = scales,
           .excess = ((scales * codes - exact) * mean.unsqueeze(1)).sum(2).flatten()};
 }
 
@@ -130,25 +141,28 @@ std::uint64_t hash_of_source(const ir::Weighted& weighted, const at::Tensor& nea
                           products.select(2, products.size(2) - 1)});
 }
 
-ir::LearnedRounding known_or_learned(const ir::Weighted& weighted, const PassContext& context) {
+ir::LearnedRounding known_or_learned(ir::Weighted& weighted, const PassContext& context) {
+  const kernels::PairSums pairs = kernels::pair_sums(context.target, kernels::weighted_shape(weighted));
+  if (pairs != kernels::PairSums::None) {
+    clip_to_codes(weighted);
+    widen_scales(weighted, /*is_transposed=*/false, pairs, kLargestPairSum - kRoom);
+  }
   const at::Tensor nearest = kernels::quantized_weight(weighted).int_repr();
   const at::Tensor scales = scales_of(weighted);
-  const auto learn = [&] { return learned(weighted, nearest, scales); };
+  const auto learn = [&] { return learned(weighted, nearest, scales, pairs); };
   if (context.roundings == nullptr) return learn();
   return context.roundings->of(hash_of_source(weighted, nearest, scales), learn);
 }
 
 void round(const ir::LearnedRounding& learned, ir::Weighted& weighted) {
-  const at::Tensor rounded = scales_of(weighted) * learned.codes.to(at::kFloat);
+  if (!at::equal(learned.scales, scales_of(weighted))) {  // those of another processor
+    at::Tensor& scale = weighted.weight_qparams->scale;
+    scale = learned.scales.reshape(scale.sizes()).to(scale.scalar_type());
+  }
+  const at::Tensor rounded = learned.scales * learned.codes.to(at::kFloat);
   weighted.weight = rounded.reshape(weighted.weight.sizes()).to(weighted.weight.scalar_type());
   take_off_bias(weighted, learned.excess);
   weighted.seen.input = {.sizes = weighted.seen.input.sizes};
-}
-
-/// What is looked up besides is best with the nearest codes.
-bool has_learned(const Model& model, const ir::Weighted& weighted, const PassContext& context) {
-  return !codes_are_bound(weighted, context.target) &&
-         !torchscript::is_quantized_table(model, weighted.weight);
 }
 
 }  // namespace
@@ -163,7 +177,8 @@ bool round_weights(ir::Model& model, const PassContext& context) {
   bool has_changed = false;
   for (const std::size_t call : layers) {
     ir::Weighted& weighted = *ir::weighted_of(model.calls[call]);
-    if (!model.rounding_is_known && has_learned(model, weighted, context))
+    // What is looked up besides is best with the nearest codes.
+    if (!model.rounding_is_known && !torchscript::is_quantized_table(model, weighted.weight))
       model.learned_rounding.insert_or_assign(call, known_or_learned(weighted, context));
     if (const auto known = model.learned_rounding.find(call); known != model.learned_rounding.end()) {
       round(known->second, weighted);

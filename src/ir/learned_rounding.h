@@ -13,6 +13,7 @@ namespace tsq::ir {
 /// inputs, which are larger.
 struct LearnedRounding {
   at::Tensor codes{};   ///< of bytes, [groups, rows, columns]
+  at::Tensor scales{};  ///< [groups, rows, 1]
   at::Tensor excess{};  ///< [rows], by which the codes' errors raise the layer's outputs
 };
 

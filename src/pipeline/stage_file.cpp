@@ -35,7 +35,7 @@ namespace detail {
 namespace {
 
 /// Of prepared and reference files: raised when older ones cannot be read any more.
-constexpr int kLayout = 4;
+constexpr int kLayout = 5;
 
 /// Types have QConfigs, and every one of them leaves activations in float.
 bool is_weight_only(const QConfigMapping& mapping) {
@@ -494,6 +494,7 @@ Module continuation_of_reference(const Stage& stage, const nlohmann::json& confi
   for_each_model(stage.model, stage.standalone, "", [&](const ir::Model& model, const std::string& prefix) {
     for (const auto& [call, learned] : model.learned_rounding) {
       rounding.emplace(fmt::format("{}{}_codes", prefix, call), learned.codes);
+      rounding.emplace(fmt::format("{}{}_scales", prefix, call), learned.scales);
       rounding.emplace(fmt::format("{}{}_excess", prefix, call), learned.excess);
     }
   });
@@ -567,11 +568,13 @@ void take_rounding(Stage& stage, const std::map<std::string, at::Tensor>& kept) 
   for_each_model(stage.model, stage.standalone, "", [&](ir::Model& model, const std::string& prefix) {
     model.rounding_is_known = true;
     for (std::size_t call = 0; call < model.calls.size(); ++call) {
-      const auto codes = kept.find(fmt::format("{}{}_codes", prefix, call));
-      if (codes == kept.end()) continue;
+      const auto kept_as = [&](const char* name) {
+        return kept.at(fmt::format("{}{}_{}", prefix, call, name));
+      };
+      if (!kept.contains(fmt::format("{}{}_codes", prefix, call))) continue;
       model.learned_rounding.emplace(
-          call, ir::LearnedRounding{.codes = codes->second,
-                                    .excess = kept.at(fmt::format("{}{}_excess", prefix, call))});
+          call, ir::LearnedRounding{
+                    .codes = kept_as("codes"), .scales = kept_as("scales"), .excess = kept_as("excess")});
     }
   });
 }

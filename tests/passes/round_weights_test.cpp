@@ -137,15 +137,25 @@ TEST(RoundWeights, ThePassAloneLowersTheErrorAndForgetsTheProducts) {
   }
 }
 
-TEST(RoundWeights, WithoutProductsOrWhereCodesAreBoundTheNearestStay) {
-  const Network network = networks().front();
-  auto [unobserved, unobserved_context] = before_rounding(network, kNearest);
-  EXPECT_FALSE(passes::round_weights(unobserved, unobserved_context));
-  auto [bound, bound_context] = before_rounding(network, kLearned);
-  bound_context.target = {.engine = "x86", .cpu = TargetCpu::WithoutVnni};
-  const at::Tensor before = testing::layer(bound, "a").weight;
-  EXPECT_FALSE(passes::round_weights(bound, bound_context));
-  EXPECT_TRUE(testing::layer(bound, "a").weight.is_same(before));
+TEST(RoundWeights, WithoutProductsTheNearestStay) {
+  auto [model, context] = before_rounding(networks().front(), kNearest);
+  EXPECT_FALSE(passes::round_weights(model, context));
+}
+
+TEST(RoundWeights, WhereSumsOfPairsAreBoundCodesAreLearnedWithinTheBound) {
+  for (const Network& network : networks()) {
+    auto [nearest, nearest_context] = before_rounding(network, kNearest);
+    auto [learned, learned_context] = before_rounding(network, kLearned);
+    for (passes::PassContext* context : {&nearest_context, &learned_context})
+      context->target = {.engine = "x86", .cpu = TargetCpu::WithoutVnni};
+    EXPECT_TRUE(passes::round_weights(learned, learned_context)) << network.name;
+    passes::bound_pair_sums(nearest, nearest_context);
+    EXPECT_FALSE(passes::bound_pair_sums(learned, learned_context))
+        << network.name << ": they are bound already";
+    EXPECT_LT(output_error(network, testing::layer(learned, "a")),
+              0.9 * output_error(network, testing::layer(nearest, "a")))
+        << network.name;
+  }
 }
 
 TEST(RoundWeights, OfIndependentInputsTheNearestCodesStay) {

@@ -155,6 +155,24 @@ TEST(BoundPairSums, KernelsThatAddIn32BitsKeepTheirScales) {
   EXPECT_GT(largest_code(model), 64);
 }
 
+TEST(BoundPairSums, OnlyNeighboursCountWhereTheKernelAddsNoOthers) {
+  for (const auto& [engine, grows] : {std::pair{"x86", false}, {"fbgemm", false}, {"onednn", true}}) {
+    auto [model, context] = even_reference(engine);
+    at::Tensor& weight = testing::layer(model, "fc").weight;
+    weight = weight * torch::tensor({1, 0}).repeat({4});
+    EXPECT_EQ(passes::bound_pair_sums(model, context), grows) << engine;
+  }
+}
+
+TEST(BoundPairSums, WeightsBeyondTheCodesStayWhereTheyWereCut) {
+  auto [model, context] = even_reference("x86");
+  ir::Weighted& fc = testing::layer(model, "fc");
+  const at::Tensor cut = fc.weight.clone();
+  fc.weight = 3 * fc.weight;  // as training with a scale of its own leaves them
+  EXPECT_TRUE(passes::bound_pair_sums(model, context));
+  EXPECT_TRUE(at::allclose(kernels::quantized_weight(fc).dequantize(), cut, 0.02));
+}
+
 /// Each input meets one weight, and one output two.
 Module transposed(bool is_function) {
   const at::Tensor weight = torch::tensor({0.5, 0.0, 0.5, 0.0}).reshape({2, 2, 1, 1}).to(at::kFloat);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "observers/observer_module.h"
+#include "passes/weights/pair_sums.h"
 #include "pipeline/stage.h"
 #include "support/machine_profiles.h"
 #include "support/small_models.h"
@@ -298,7 +299,7 @@ TEST(BoundPairSums, DepthwiseKernelsOfFbgemmSaturateAndAreKeptFromIt) {
   EXPECT_LT(error_of(model, quantized(model, samples, "fbgemm"), "fbgemm", samples), 0.02);
 }
 
-TEST(BoundPairSums, WithoutVnniNoTwoWeightsOfAChannelOverflow) {
+TEST(BoundPairSums, WithoutVnniNoTwoNeighboursOverflow) {
   for (const TargetCpu cpu : {TargetCpu::Vnni, TargetCpu::WithoutVnni}) {
     const Module model = two_convolutions("  return self.b.forward(self.a.forward(x))\n");
     const Prepared prepared = calibrated(model, images(), "x86", {.recipe = Recipe::Best, .target_cpu = cpu});
@@ -307,15 +308,9 @@ TEST(BoundPairSums, WithoutVnniNoTwoWeightsOfAChannelOverflow) {
     for (const ir::ModuleCall& call : detail::stage_of(reference).model.calls) {
       const ir::Weighted* weighted = ir::weighted_of(call);
       if (weighted == nullptr || !weighted->weight_qparams) continue;
-      const at::Tensor codes =
-          at::quantize_per_channel(weighted->weight.detach(), weighted->weight_qparams->scale,
-                                   weighted->weight_qparams->zero_point, 0, c10::ScalarType::QInt8)
-              .int_repr()
-              .to(at::kInt)
-              .flatten(1);
-      // Products of weights of different signs take from each other.
-      for (const at::Tensor& of_one_sign : {codes.clamp_min(0), (-codes).clamp_min(0)})
-        largest = std::max(largest, std::get<0>(of_one_sign.topk(2, 1)).sum(1).max().item<double>());
+      const at::Tensor sums =
+          passes::largest_pair_sums(*weighted, /*is_transposed=*/false, kernels::PairSums::Neighbours);
+      largest = std::max(largest, sums.max().item<double>());
     }
     EXPECT_EQ(largest > 128, cpu == TargetCpu::Vnni);
   }

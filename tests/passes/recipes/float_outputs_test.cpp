@@ -30,7 +30,9 @@ Reference reference_of(const Module& model, const at::Tensor& x, const std::stri
                        Recipe recipe = Recipe::Best) {
   const BackendConfig backend = backend_config(engine);
   Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend,
-                              {.recipe = recipe, .machine = testing::slow_in_float()});
+                              {.recipe = recipe,
+                               .machine = testing::slow_in_float(),
+                               .weight_rounding = WeightRounding::Nearest});  // nothing to learn of noise
   calibrate(prepared, std::vector<Sample>{{x}});
   return convert_to_reference(prepared, backend);
 }

@@ -1,0 +1,95 @@
+// Kernels that add two products of a byte by a byte in 16 bits saturate where 255 * (a + b) does not fit.
+// Instead of one bit less for all activations, as FX's reduce_range has it, the scale of a channel's weights
+// grows by what its largest pair needs: a proof for each channel that no input overflows.
+
+#include "passes/weights/pair_sums.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "backends/kernels/packed.h"
+#include "config/qscheme.h"
+
+namespace tsq::passes {
+namespace {
+
+constexpr int kAttempts = 8;
+
+/// The codes as [outputs, inputs of a group, taps].
+at::Tensor codes_by_output(const at::Tensor& codes, int64_t groups, bool is_transposed) {
+  if (!is_transposed) return codes.dim() > 2 ? codes.flatten(2) : codes.flatten(1).unsqueeze(2);
+  return codes
+      .reshape({groups, codes.size(0) / groups, codes.size(1), -1})  // [inputs, outputs / groups, …]
+      .transpose(1, 2)
+      .flatten(0, 1);
+}
+
+at::Tensor sums_of_neighbours(const at::Tensor& rows) {
+  const at::Tensor even = at::constant_pad_nd(rows, {0, rows.size(-1) % 2});
+  return even.unflatten(-1, {-1, 2}).sum(-1).flatten(1).amax(1);
+}
+
+/// Channels of a tap are neighbours, and the last one of a tap may be that of the next tap's first.
+at::Tensor largest_sums_of_neighbours(const at::Tensor& codes) {
+  const at::Tensor taps = codes.transpose(1, 2);
+  return at::maximum(sums_of_neighbours(taps.flatten(1)), sums_of_neighbours(taps));
+}
+
+at::Tensor largest_sums_of_any(const at::Tensor& codes) {
+  const at::Tensor rows = codes.flatten(1);
+  return std::get<0>(rows.topk(std::min<int64_t>(2, rows.size(1)), 1)).sum(1);
+}
+
+/// The largest of the outputs that have a scale in common: all, or, of a transposed convolution, one of each
+/// group.
+at::Tensor largest_of_scales(const at::Tensor& of_outputs, int64_t scales) {
+  return of_outputs.reshape({-1, scales}).amax(0);
+}
+
+}  // namespace
+
+at::Tensor largest_pair_sums(const at::Tensor& codes, const ir::Weighted& weighted, bool is_transposed,
+                             kernels::PairSums pairs) {
+  const at::Tensor by_output = codes_by_output(codes.to(at::kDouble), weighted.groups, is_transposed);
+  const auto largest = [&](const at::Tensor& of_one_sign) {
+    return pairs == kernels::PairSums::Neighbours ? largest_sums_of_neighbours(of_one_sign)
+                                                  : largest_sums_of_any(of_one_sign);
+  };
+  return at::maximum(largest(by_output.clamp_min(0)), largest((-by_output).clamp_min(0)));
+}
+
+at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs) {
+  return largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), weighted, is_transposed, pairs);
+}
+
+void clip_to_codes(ir::Weighted& weighted) {
+  const QParams& qparams = *weighted.weight_qparams;
+  std::vector<int64_t> sizes(static_cast<std::size_t>(weighted.weight.dim()), 1);
+  if (is_per_channel(qparams.qscheme)) sizes[static_cast<std::size_t>(qparams.axis)] = -1;
+  const at::Tensor scale = qparams.scale.to(weighted.weight.scalar_type()).reshape(sizes);
+  constexpr std::numeric_limits<int8_t> kCodes;
+  constexpr double kHalf = 0.50001;  // what is rounded to the last code is no further than that
+  const at::Tensor clipped =
+      weighted.weight.detach().clamp(scale * (kCodes.min() - kHalf), scale * (kCodes.max() + kHalf));
+  if (!at::equal(clipped, weighted.weight)) weighted.weight = clipped;
+}
+
+int64_t widen_scales(ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs,
+                     int64_t largest_sum) {
+  at::Tensor& scale = weighted.weight_qparams->scale;
+  const at::Tensor before = scale;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const at::Tensor sums =
+        largest_of_scales(largest_pair_sums(weighted, is_transposed, pairs), scale.numel());
+    if (sums.max().item<double>() <= static_cast<double>(largest_sum)) break;
+    const at::Tensor factor = (sums / largest_sum).clamp_min(1.0).reshape(scale.sizes());
+    scale = (scale.to(at::kDouble) * factor).to(scale.scalar_type());
+  }
+  return scale.ne(before).sum().item<int64_t>();
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "backends/kernels/kernel_limits.h"
+#include "ir/weighted.h"
+
+namespace tsq::passes {
+
+/// The largest sum of two codes that 255 times fits into 16 bits.
+constexpr int64_t kLargestPairSum = 128;
+
+/// Of each output channel of a rounded weight, the largest sum of two codes of one sign that a kernel may
+/// add: of neighbours, or of any two. [outputs], doubles.
+at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs);
+
+/// The same of codes in the shape of the weight.
+at::Tensor largest_pair_sums(const at::Tensor& codes, const ir::Weighted& weighted, bool is_transposed,
+                             kernels::PairSums pairs);
+
+/// Weights far beyond the codes come back to the last one, as they are computed and may have been trained:
+/// larger scales would reach further.
+void clip_to_codes(ir::Weighted& weighted);
+
+/// Raises scales until no sum is larger. Returns how many grew. The codes are around zero, with one scale or
+/// one for each output.
+int64_t widen_scales(ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs,
+                     int64_t largest_sum);
+
+}  // namespace tsq::passes
