@@ -337,21 +337,33 @@ Result finished_for_goal(const Work& work, Prepared prepared, const QuantizeGoal
   return {.done = *std::move(done), .unseen = std::move(unseen), .goal = std::move(outcome)};
 }
 
-/// The model found, and what it was made with: with a goal, what stays float is searched for first.
-Result finished(const Work& work, const QuantizeGoal& goal) {
+/// A calibrated model, and what its last samples have told.
+struct Calibrated {
+  Prepared prepared;
+  LastPart last{};
+  double seconds{0};  ///< that it took
+};
+
+Calibrated calibrated_once(const Work& work) {
   const auto begin = std::chrono::steady_clock::now();
   LastPart last;
   const bool judges_unseen = work.options.effort != Effort::Low;
   Prepared prepared =
       calibrated(work, work.mapping, work.samples.calibration, judges_unseen ? &last : nullptr);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  return {.prepared = std::move(prepared), .last = std::move(last), .seconds = spent.count()};
+}
+
+/// The model found, and what it was made with: with a goal, what stays float is searched for first.
+Result finished(const Work& work, const QuantizeGoal& goal, Calibrated calibrated) {
+  auto& [prepared, last, seconds] = calibrated;
   std::vector<FrontierPoint> points = frontier_of(work, prepared);
   if (goal.given()) {
     Result result = finished_for_goal(work, std::move(prepared), goal, std::move(last));
     result.frontier = std::move(points);
     return result;
   }
-  Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count(), &last),
+  Result result{.done = finished_with(work, work.mapping, std::move(prepared), seconds, &last),
                 .frontier = std::move(points)};
   if (is_too_good(work, result.done, last)) {
     Fold fold = detail::without_last_part(work.samples.calibration);
@@ -393,7 +405,9 @@ Report Quantized::report() && { return std::move(model).report(); }
 
 namespace {
 
-Quantized quantized(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
+/// `first` is calibrated already, for these options.
+Quantized quantized(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options,
+                    std::optional<Calibrated> first = {}) {
   check_options(options);
   // What would fail after calibration fails before it.
   if (options.lowers && options.target == LoweringTarget::Fused) io::load_runtime();
@@ -405,14 +419,15 @@ Quantized quantized(const Module& model, std::span<const Sample> samples, const 
   if (options.goal.given() && samples.empty() && options.judged_by.empty())
     throw Error(ErrorCode::BadConfig, "a goal needs samples to judge by", "give samples, or judged_by");
   const uint64_t float_bytes = options.float_bytes > 0 ? options.float_bytes : bytes_when_saved(model);
-  Result result = finished({.options = options,
-                            .backend = backend,
-                            .mapping = mapping,
-                            .model = as_forward,
-                            .float_bytes = float_bytes,
-                            .samples = sets,
-                            .events = options.events},
-                           goal_with_methods(options.goal, method));
+  const Work work{.options = options,
+                  .backend = backend,
+                  .mapping = mapping,
+                  .model = as_forward,
+                  .float_bytes = float_bytes,
+                  .samples = sets,
+                  .events = options.events};
+  Result result = finished(work, goal_with_methods(options.goal, method),
+                           first ? *std::move(first) : calibrated_once(work));
   Finished& done = result.done;
   Quantized found{.model = Lowered(method.take_back(done.module), std::move(done.report)),
                   .is_float_model = done.is_float_model,
@@ -451,9 +466,16 @@ double worth(const Quantized& quantized, const QuantizeOptions& options) {
   return std::log(speed) + decibel_price(detail::recipe_options(options)) * decibels;
 }
 
-/// Which targets are worth to be made: the two fastest by prediction.
-std::vector<Target> fastest_targets(const Module& model, std::span<const Sample> samples,
-                                    const QuantizeOptions& options) {
+/// Targets that are worth to be made, and what one of them begins with.
+struct FastestTargets {
+  std::vector<Target> targets{};
+  Target own{};  ///< that `calibrated` is for
+  Calibrated calibrated;
+};
+
+/// The two fastest by prediction.
+FastestTargets fastest_targets(const Module& model, std::span<const Sample> samples,
+                               const QuantizeOptions& options) {
   const torchscript::MethodAsForward method(model, options.method);
   const Module as_forward = method.put(model);
   const BackendConfig backend = backend_of(options);
@@ -464,23 +486,25 @@ std::vector<Target> fastest_targets(const Module& model, std::span<const Sample>
                   .model = as_forward,
                   .samples = sets,
                   .events = options.events};
-  Prepared prepared = calibrated(work, work.mapping, sets.calibration);
-  if (measures_here(work) && !sets.trial.empty()) detail::measure_float_times(prepared, sets.trial.front());
-  return Steps(options.events).run("choose target", [&](const Progress&) {
-    const detail::Stage& stage = detail::stage_of(prepared);
-    const Target first = detail::target_of(stage);
+  Calibrated calibrated = calibrated_once(work);
+  if (measures_here(work) && !sets.trial.empty())
+    detail::measure_float_times(calibrated.prepared, sets.trial.front());
+  const detail::Stage& stage = detail::stage_of(calibrated.prepared);
+  const Target own = detail::target_of(stage);
+  std::vector<Target> fastest = Steps(options.events).run("choose target", [&](const Progress&) {
     std::vector<Target> possible = detail::targets_of(backend);
     std::erase_if(possible, [&](const Target& target) {
-      return (!options.chooses_backend && target.engine != first.engine) ||
-             (!options.chooses_target && target.runtime != first.runtime);
+      return (!options.chooses_backend && target.engine != own.engine) ||
+             (!options.chooses_target && target.runtime != own.runtime);
     });
     constexpr std::size_t kMade = 2;
-    std::vector<Target> fastest;
+    std::vector<Target> targets;
     for (const TargetPrediction& each : detail::as_accurate_targets(stage, possible))
-      if (fastest.size() < kMade) fastest.push_back(each.target);
-    if (fastest.empty()) fastest.push_back(first);
-    return fastest;
+      if (targets.size() < kMade) targets.push_back(each.target);
+    if (targets.empty()) targets.push_back(own);
+    return targets;
   });
+  return {.targets = std::move(fastest), .own = own, .calibrated = std::move(calibrated)};
 }
 
 /// The best of the models for the targets that are likely to be fastest.
@@ -490,9 +514,12 @@ Quantized for_best_target(const Module& model, std::span<const Sample> samples,
     throw Error(
         ErrorCode::BadConfig, "a target is chosen by what recipe best finds on samples",
         "give samples, and leave the mapping, the table and the recipe as they are, or name the target");
+  FastestTargets fastest = fastest_targets(model, samples, options);
   std::optional<Quantized> best;
-  for (const Target& target : fastest_targets(model, samples, options)) {
-    Quantized found = quantized(model, samples, for_target(options, target));
+  for (const Target& target : fastest.targets) {
+    std::optional<Calibrated> first;
+    if (target == fastest.own) first = std::move(fastest.calibrated);
+    Quantized found = quantized(model, samples, for_target(options, target), std::move(first));
     if (!best || worth(found, options) > worth(*best, options)) best = std::move(found);
   }
   // What is predicted to be faster was made, or has more noise.
