@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from jobs import FAILED, JobServer, forked
+from jobs import FAILED, JobServer, forked, is_drawn
 
 warnings.simplefilter("ignore")
 WIDTH, HEADS = 64, 4
@@ -271,6 +271,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", required=True, help="the built serve_commands")
     parser.add_argument("--only", nargs="*", help="names of cases")
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="draw one job in N, the same in every run")
     options = parser.parse_args()
     torch.set_num_threads(1)
     jobs = [
@@ -278,7 +279,7 @@ def main() -> int:
         for name in options.only or CASES
         for form in ("scripted", "traced", "frozen")
         for engine in ("x86", "onednn")
-        if layers_of(name, form)
+        if is_drawn(f"{name} {form} {engine}", options.one_in) and layers_of(name, form)
     ]
     failures = []
 
