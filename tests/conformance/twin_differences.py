@@ -186,9 +186,8 @@ def pads_by_a_mode(facts: Facts) -> bool:
     return any(module.padding_mode != "zeros" for module in convolutions)
 
 
-def resizes_a_signal(facts: Facts) -> bool:
-    resizes = any(node.target is F.interpolate for node in facts.nodes("call_function"))
-    return resizes and any(isinstance(module, nn.Conv1d) for module in facts.called_modules())
+def resizes(facts: Facts) -> bool:
+    return any(node.target is F.interpolate for node in facts.nodes("call_function"))
 
 
 def has_several_ways(facts: Facts) -> bool:
@@ -242,8 +241,9 @@ NOT_IN_RECIPE_BEST = (has_identity, has_module_that_returns_its_input)
 OPENED_PADDING = ("freezing opens the padding of a convolution, and its input is then observed after the padding", pads_by_a_mode)
 # The calls of one weight share what calibration finds for them.
 SHARED_CONSTANT = ("equal tensors are one constant of a traced or frozen file", has_equal_tensors)
-# Its condition, whether to resize one dimension, two or three, stays in a frozen script, and a convolution reads what comes out of it.
-OPENED_RESIZING = ("freezing opens the function that resizes, and a convolution of signals then reads one of three values", resizes_a_signal)
+# Its condition, whether to resize one dimension, two or three, stays in a frozen script: a layer reads one of three values, and each
+# of the three operators has a price of its own.
+OPENED_RESIZING = ("freezing opens the function that resizes into three operators", resizes)
 ALSO_IN_RECIPE_BEST = {
     "traced": [SHARED_CONSTANT],
     "frozen": [OPENED_PADDING, OPENED_RESIZING, SHARED_CONSTANT],
