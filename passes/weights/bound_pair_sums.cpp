@@ -7,6 +7,7 @@
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/layer_kind.h"
+#include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
@@ -52,8 +53,7 @@ struct Widened {
 bool has_symmetric_outputs(const SummedLayer& layer) {
   const QParams& qparams = *layer.weighted.weight_qparams;
   if (layer.weighted.group_size != 0 || qparams.zero_point.any().item<bool>()) return false;
-  if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) return true;
-  return qparams.qscheme == c10::QScheme::PER_CHANNEL_AFFINE && qparams.axis == (layer.is_transposed ? 1 : 0);
+  return !is_per_channel(qparams.qscheme) || qparams.axis == (layer.is_transposed ? 1 : 0);
 }
 
 /// `clips`: the weight of a function may have other readers.
@@ -135,11 +135,7 @@ bool bound_pair_sums(ir::Model& model, const PassContext& context) {
     }
     if (widened.channels == 0) continue;
     has_widened = true;
-    if (Decision* decision = ir::decision_of(model, node))
-      decision->notes.push_back(
-          fmt::format("the weights of {} of {} channels have larger scales, so that no 16-bit sum of its "
-                      "kernel overflows",
-                      widened.channels, widened.all_channels));
+    tell_of_larger_scales(model, node, widened.channels, widened.all_channels);
   }
   return has_widened;
 }

@@ -5,6 +5,7 @@
 #include "passes/weights/pair_sums.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include "backends/kernels/packed.h"
 #include "config/qscheme.h"
+#include "ir/analysis.h"
 
 namespace tsq::passes {
 namespace {
@@ -64,6 +66,15 @@ at::Tensor largest_pair_sums(const at::Tensor& codes, const ir::Weighted& weight
 
 at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs) {
   return largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), weighted, is_transposed, pairs);
+}
+
+void tell_of_larger_scales(ir::Model& model, const ir::Node* layer, int64_t grown, int64_t all) {
+  Decision* decision = grown > 0 ? ir::decision_of(model, layer) : nullptr;
+  if (decision == nullptr) return;
+  decision->notes.push_back(
+      fmt::format("the weights of {} of {} channels have larger scales, so that no 16-bit sum of its kernel "
+                  "overflows",
+                  grown, all));
 }
 
 void clip_to_codes(ir::Weighted& weighted) {

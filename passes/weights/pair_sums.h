@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backends/kernels/kernel_limits.h"
+#include "ir/model.h"
 #include "ir/weighted.h"
 
 namespace tsq::passes {
@@ -19,6 +20,9 @@ at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool is_transposed, k
 /// The same of codes in the shape of the weight.
 at::Tensor largest_pair_sums(const at::Tensor& codes, const ir::Weighted& weighted, bool is_transposed,
                              kernels::PairSums pairs);
+
+/// How many scales of a weight grew, for a note in the decision about the layer.
+void tell_of_larger_scales(ir::Model& model, const ir::Node* layer, int64_t grown, int64_t all);
 
 /// Weights far beyond the codes come back to the last one, as they are computed and may have been trained:
 /// larger scales would reach further.

@@ -9,11 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <unordered_map>
+#include <vector>
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/kernel_limits.h"
 #include "backends/kernels/packed.h"
 #include "io/samples.h"
+#include "ir/analysis.h"
 #include "passes/weights/layer_bias.h"
 #include "passes/weights/pair_sums.h"
 #include "passes/weights/passes.h"
@@ -175,17 +178,27 @@ bool round_weights(ir::Model& model, const PassContext& context) {
     if (weighted != nullptr && can_be_rounded(*weighted)) layers.push_back(call);
   }
   bool has_changed = false;
+  std::unordered_map<std::size_t, int64_t> larger_scales;
   for (const std::size_t call : layers) {
     ir::Weighted& weighted = *ir::weighted_of(model.calls[call]);
+    const at::Tensor scales = scales_of(weighted);
     // What is looked up besides is best with the nearest codes.
     if (!model.rounding_is_known && !torchscript::is_quantized_table(model, weighted.weight))
       model.learned_rounding.insert_or_assign(call, known_or_learned(weighted, context));
     if (const auto known = model.learned_rounding.find(call); known != model.learned_rounding.end()) {
       round(known->second, weighted);
+      larger_scales[call] = scales_of(weighted).ne(scales).sum().item<int64_t>();
       has_changed = true;
     }
     weighted.seen.input_products.reset();
     context.advance(Part::Layer, layers.size());
+  }
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    const auto found =
+        ir::is_module_call(node) ? larger_scales.find(ir::call_index(node)) : larger_scales.end();
+    if (found == larger_scales.end()) continue;
+    const ir::Weighted& weighted = *ir::weighted_of(model.calls[found->first]);
+    tell_of_larger_scales(model, node, found->second, weighted.weight_qparams->scale.numel());
   }
   return has_changed;
 }
