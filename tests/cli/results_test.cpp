@@ -236,7 +236,7 @@ TEST_F(Results, WhereAProcessorIsNamedNothingIsTimed) {
 }
 
 TEST_F(Results, AProfileThatWasMeasuredIsRead) {
-  const json tuned = answer({"tune", "--effort", "0", "--passes", "1", "--engines", "x86",
+  const json tuned = answer({"tune", "--quiet", "--effort", "0", "--passes", "1", "--engines", "x86",
                              "--measured-threads", "1", "--output", path("machine.json")});
   EXPECT_GT(tuned["kinds"], 100);
   std::vector<std::string> arguments = quantize_arguments();
