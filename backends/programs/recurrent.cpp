@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/kernels/operands.h"
+#include "backends/kernels/weight_codes.h"
 #include "backends/programs/translations.h"
 #include "backends/programs/weight_forms.h"
 #include "ir/analysis.h"
@@ -171,7 +172,7 @@ bool is_recurrent_of_programs(const ir::Model& model, const Node* node) {
   if (!call.module || !torchscript::is_recurrent(call.type)) return false;
   const std::vector<QParams> rounded = recurrent_qparams(model, node);
   const bool has_codes = std::ranges::all_of(rounded, [](const QParams& qparams) {
-    return is_float(qparams) || has_symmetric_codes({.weight_qparams = qparams}, 0);
+    return is_float(qparams) || kernels::has_symmetric_codes({.weight_qparams = qparams}, 0);
   });
   return !rounded.empty() && has_codes && torchscript::recurrent_form(call);
 }

@@ -4,6 +4,7 @@
 
 #include "backends/kernels/layer_kind.h"
 #include "backends/kernels/packed.h"
+#include "backends/kernels/weight_codes.h"
 #include "backends/programs/translations.h"
 #include "backends/programs/weight_forms.h"
 #include "ir/analysis.h"
@@ -28,7 +29,7 @@ void set_weight(ProgramBuilder& program, Operation& operation, const ir::Weighte
     return;
   }
   const bool transposed = operation.kind == Kind::TransposedConvolution;
-  const bool has_codes = has_symmetric_codes(weighted, transposed ? 1 : 0) &&
+  const bool has_codes = kernels::has_symmetric_codes(weighted, transposed ? 1 : 0) &&
                          !(transposed && weighted.groups > 1 && weighted.weight_qparams->scale.numel() > 1);
   WeightForms& forms = forms_of(program.cache(), weighted, transposed);
   if (reads_codes && has_codes) {

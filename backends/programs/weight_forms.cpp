@@ -5,32 +5,19 @@
 #include <algorithm>
 
 #include "backends/kernels/packed.h"
+#include "backends/kernels/weight_codes.h"
 
 namespace tsq::programs {
 namespace {
 
-/// Two products of a byte by a code fit into 16 bits where the codes' sum is not larger.
-constexpr double kLargestSum = 128;
-
 /// Whether no two products of one output channel leave 16 bits, whichever two are added.
 bool is_bounded(const at::Tensor& codes) {
-  const at::Tensor rows = codes.to(at::kFloat).flatten(1);
-  const std::int64_t count = std::min<std::int64_t>(2, rows.size(1));
-  const auto largest = [&](const at::Tensor& of_one_sign) {
-    return std::get<0>(of_one_sign.clamp_min(0).topk(count, 1)).sum(1).max().item<double>();
-  };
-  return rows.numel() == 0 || std::max(largest(rows), largest(-rows)) <= kLargestSum;
+  if (codes.numel() == 0) return true;
+  const at::Tensor sums = kernels::largest_pair_sums(codes.flatten(1).unsqueeze(2), kernels::PairSums::Any);
+  return sums.max().item<double>() <= static_cast<double>(kernels::kLargestPairSum);
 }
 
 }  // namespace
-
-bool has_symmetric_codes(const ir::Weighted& weighted, std::int64_t output_axis) {
-  const auto& qparams = weighted.weight_qparams;
-  if (!qparams || qparams->dtype != c10::ScalarType::QInt8 || weighted.group_size != 0) return false;
-  if (qparams->zero_point.ne(0).any().item<bool>()) return false;
-  return qparams->qscheme == c10::QScheme::PER_TENSOR_AFFINE ||
-         qparams->qscheme == c10::QScheme::PER_TENSOR_SYMMETRIC || qparams->axis == output_axis;
-}
 
 WeightForms& forms_of(TranslationCache& cache, const ir::Weighted& weighted, bool transposed) {
   auto& all = cache.weights[weighted.weight.const_data_ptr()];

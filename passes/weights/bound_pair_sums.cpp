@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/layer_kind.h"
-#include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
@@ -22,24 +24,12 @@ namespace {
 constexpr double kMost = 32767;
 constexpr double kLargestCode = 255;
 
-/// A layer whose kernel sums products of bytes, or a function with its weight.
-struct SummedLayer {
-  bool is_transposed{};
-  ir::Weighted weighted{};
-};
-
-SummedLayer summed_layer(std::string_view module, ir::Weighted weighted) {
-  return {.is_transposed = operators::is_transposed({SymbolKind::Module, module}),
-          .weighted = std::move(weighted)};
-}
-
 /// Which pairs the kernel of a layer with these weights adds in 16 bits.
-kernels::PairSums pairs_of(const kernels::Target& target, const SummedLayer& layer) {
-  const ir::Weighted& weighted = layer.weighted;
+kernels::PairSums pairs_of(const kernels::Target& target, const ir::Weighted& weighted, bool is_transposed) {
   const bool has_codes = weighted.weight_qparams &&
                          weighted.weight_qparams->dtype == c10::ScalarType::QInt8 &&
                          weighted.weight.numel() > 0;
-  return has_codes ? kernels::pair_sums(target, kernels::weighted_shape(weighted, layer.is_transposed))
+  return has_codes ? kernels::pair_sums(target, kernels::weighted_shape(weighted, is_transposed))
                    : kernels::PairSums::None;
 }
 
@@ -49,36 +39,40 @@ struct Widened {
   int64_t all_channels{};
 };
 
-/// Codes around zero, with one scale or one for each output.
-bool has_symmetric_outputs(const SummedLayer& layer) {
-  const QParams& qparams = *layer.weighted.weight_qparams;
-  if (layer.weighted.group_size != 0 || qparams.zero_point.any().item<bool>()) return false;
-  return !is_per_channel(qparams.qscheme) || qparams.axis == (layer.is_transposed ? 1 : 0);
+/// `clips`: the weight of a function may have other readers.
+Widened widen(const kernels::Target& target, ir::Weighted& weighted, bool is_transposed, bool clips) {
+  const kernels::PairSums pairs = pairs_of(target, weighted, is_transposed);
+  if (pairs == kernels::PairSums::None || !kernels::has_symmetric_codes(weighted, is_transposed ? 1 : 0))
+    return {};
+  if (clips) clip_to_codes(weighted);
+  return {.channels = widen_scales(weighted, is_transposed, pairs, kernels::kLargestPairSum),
+          .all_channels = weighted.weight_qparams->scale.numel()};
 }
 
-/// `clips`: the weight of a function may have other readers.
-Widened widen(const kernels::Target& target, SummedLayer& layer, bool clips) {
-  const kernels::PairSums pairs = pairs_of(target, layer);
-  if (pairs == kernels::PairSums::None || !has_symmetric_outputs(layer)) return {};
-  if (clips) clip_to_codes(layer.weighted);
-  return {.channels = widen_scales(layer.weighted, layer.is_transposed, pairs, kLargestPairSum),
-          .all_channels = layer.weighted.weight_qparams->scale.numel()};
-}
+bool is_transposed(const ir::ModuleCall& call) { return operators::is_transposed(ir::root_of(call).type); }
+
+/// What a node computes a layer with.
+struct LayerOfNode {
+  ir::Weighted weighted{};
+  bool is_transposed{};
+};
 
 /// F.linear or F.conv* of a reference graph.
-std::optional<SummedLayer> layer_of_function(const ir::Model& model, const ir::Node* node) {
+std::optional<LayerOfNode> layer_of_function(const ir::Model& model, const ir::Node* node) {
   const auto kind = kernels::layer_kind(model, node);
   if (!kind || node->inputs().size() < 2) return std::nullopt;
   std::optional<ir::Weighted> weighted = operators::functional_parameters(model, node);
-  return weighted ? std::optional(summed_layer(kind->op, *std::move(weighted))) : std::nullopt;
+  if (!weighted) return std::nullopt;
+  return LayerOfNode{.weighted = *std::move(weighted),
+                     .is_transposed = operators::is_transposed({SymbolKind::Module, kind->op})};
 }
 
 /// The weight of F.linear or F.conv*, whose scales are an attribute of the model, or a number.
 Widened widen_weight_of_function(ir::Model& model, ir::Node* node, const kernels::Target& target) {
-  std::optional<SummedLayer> layer = layer_of_function(model, node);
+  std::optional<LayerOfNode> layer = layer_of_function(model, node);
   if (!layer) return {};
   ir::Node* quantize = node->input(1)->node()->input(0)->node();
-  const Widened widened = widen(target, *layer, /*clips=*/false);
+  const Widened widened = widen(target, layer->weighted, layer->is_transposed, /*clips=*/false);
   if (widened.channels == 0) return widened;
   const at::Tensor& scale = layer->weighted.weight_qparams->scale;
   if (const std::string* name = ir::attribute_read(model, quantize->input(1))) {
@@ -88,6 +82,14 @@ Widened widen_weight_of_function(ir::Model& model, ir::Node* node, const kernels
     quantize->replaceInput(1, model.graph->insertConstant(scale.item<double>()));
   }
   return widened;
+}
+
+std::optional<LayerOfNode> layer_of_node(const ir::Model& model, const ir::Node* node) {
+  if (!ir::is_module_call(node)) return layer_of_function(model, node);
+  const ir::ModuleCall& call = ir::call_of(model, node);
+  const ir::Weighted* weighted = ir::weighted_of(call);
+  if (weighted == nullptr) return std::nullopt;
+  return LayerOfNode{.weighted = *weighted, .is_transposed = is_transposed(call)};
 }
 
 /// Where the range of what an operator reads was found: at the operator that made it, or at its own.
@@ -120,10 +122,7 @@ bool bound_pair_sums(ir::Model& model, const PassContext& context) {
   for (ir::ModuleCall& call : model.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr) continue;
-    SummedLayer layer = summed_layer(ir::root_of(call).type.name, *weighted);
-    of_layers.emplace(&call, widen(context.target, layer, /*clips=*/true));
-    weighted->weight = layer.weighted.weight;
-    weighted->weight_qparams = layer.weighted.weight_qparams;
+    of_layers.emplace(&call, widen(context.target, *weighted, is_transposed(call), /*clips=*/true));
   }
   bool has_widened = false;
   for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
@@ -145,15 +144,9 @@ bool report_pair_sums(ir::Model& model, const PassContext& context) {
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     Decision* decision = ir::decision_of(model, node);
     if (decision == nullptr || !decision->quantized || node->inputs().empty()) continue;
-    std::optional<SummedLayer> layer;
-    if (!ir::is_module_call(node)) {
-      layer = layer_of_function(model, node);
-    } else {
-      const ir::ModuleCall& call = ir::call_of(model, node);
-      if (const ir::Weighted* held = ir::weighted_of(call))
-        layer = summed_layer(ir::root_of(call).type.name, *held);
-    }
-    const kernels::PairSums pairs = layer ? pairs_of(context.target, *layer) : kernels::PairSums::None;
+    const std::optional<LayerOfNode> layer = layer_of_node(model, node);
+    if (!layer) continue;
+    const kernels::PairSums pairs = pairs_of(context.target, layer->weighted, layer->is_transposed);
     if (pairs == kernels::PairSums::None) continue;
     const at::Tensor sums = largest_pair_sums(layer->weighted, layer->is_transposed, pairs);
     const auto pair = sums.max().item<double>();

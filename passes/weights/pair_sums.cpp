@@ -7,7 +7,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -30,22 +29,6 @@ at::Tensor codes_by_output(const at::Tensor& codes, int64_t groups, bool is_tran
       .flatten(0, 1);
 }
 
-at::Tensor sums_of_neighbours(const at::Tensor& rows) {
-  const at::Tensor even = at::constant_pad_nd(rows, {0, rows.size(-1) % 2});
-  return even.unflatten(-1, {-1, 2}).sum(-1).flatten(1).amax(1);
-}
-
-/// Channels of a tap are neighbours, and the last one of a tap may be that of the next tap's first.
-at::Tensor largest_sums_of_neighbours(const at::Tensor& codes) {
-  const at::Tensor taps = codes.transpose(1, 2);
-  return at::maximum(sums_of_neighbours(taps.flatten(1)), sums_of_neighbours(taps));
-}
-
-at::Tensor largest_sums_of_any(const at::Tensor& codes) {
-  const at::Tensor rows = codes.flatten(1);
-  return std::get<0>(rows.topk(std::min<int64_t>(2, rows.size(1)), 1)).sum(1);
-}
-
 /// The largest of the outputs that have a scale in common: all, or, of a transposed convolution, one of each
 /// group.
 at::Tensor largest_of_scales(const at::Tensor& of_outputs, int64_t scales) {
@@ -56,12 +39,7 @@ at::Tensor largest_of_scales(const at::Tensor& of_outputs, int64_t scales) {
 
 at::Tensor largest_pair_sums(const at::Tensor& codes, const ir::Weighted& weighted, bool is_transposed,
                              kernels::PairSums pairs) {
-  const at::Tensor by_output = codes_by_output(codes.to(at::kDouble), weighted.groups, is_transposed);
-  const auto largest = [&](const at::Tensor& of_one_sign) {
-    return pairs == kernels::PairSums::Neighbours ? largest_sums_of_neighbours(of_one_sign)
-                                                  : largest_sums_of_any(of_one_sign);
-  };
-  return at::maximum(largest(by_output.clamp_min(0)), largest((-by_output).clamp_min(0)));
+  return kernels::largest_pair_sums(codes_by_output(codes, weighted.groups, is_transposed), pairs);
 }
 
 at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs) {

@@ -4,17 +4,13 @@
 
 #include <cstdint>
 
-#include "backends/kernels/kernel_limits.h"
+#include "backends/kernels/weight_codes.h"
 #include "ir/model.h"
 #include "ir/weighted.h"
 
 namespace tsq::passes {
 
-/// The largest sum of two codes that 255 times fits into 16 bits.
-constexpr int64_t kLargestPairSum = 128;
-
-/// Of each output channel of a rounded weight, the largest sum of two codes of one sign that a kernel may
-/// add: of neighbours, or of any two. [outputs], doubles.
+/// Of each output channel of a rounded weight, as kernels::largest_pair_sums of its codes.
 at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs);
 
 /// The same of codes in the shape of the weight.

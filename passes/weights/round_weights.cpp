@@ -111,7 +111,7 @@ at::Tensor without_overflow(const at::Tensor& codes, const at::Tensor& nearest, 
   if (pairs == kernels::PairSums::None) return codes;
   const at::Tensor sums =
       largest_pair_sums(codes.reshape(nearest.sizes()), weighted, /*is_transposed=*/false, pairs);
-  const at::Tensor overflows = sums.gt(kLargestPairSum).reshape({weighted.groups, -1, 1});
+  const at::Tensor overflows = sums.gt(kernels::kLargestPairSum).reshape({weighted.groups, -1, 1});
   return at::where(overflows, nearest.reshape(codes.sizes()).to(codes.scalar_type()), codes);
 }
 
@@ -148,7 +148,7 @@ ir::LearnedRounding known_or_learned(ir::Weighted& weighted, const PassContext& 
   const kernels::PairSums pairs = kernels::pair_sums(context.target, kernels::weighted_shape(weighted));
   if (pairs != kernels::PairSums::None) {
     clip_to_codes(weighted);
-    widen_scales(weighted, /*is_transposed=*/false, pairs, kLargestPairSum - kRoom);
+    widen_scales(weighted, /*is_transposed=*/false, pairs, kernels::kLargestPairSum - kRoom);
   }
   const at::Tensor nearest = kernels::quantized_weight(weighted).int_repr();
   const at::Tensor scales = scales_of(weighted);

@@ -466,10 +466,9 @@ double worth(const Quantized& quantized, const QuantizeOptions& options) {
   return std::log(speed) + decibel_price(detail::recipe_options(options)) * decibels;
 }
 
-/// Targets that are worth to be made, and what one of them begins with.
+/// Targets that are worth to be made, and what the one that it is calibrated for begins with.
 struct FastestTargets {
   std::vector<Target> targets{};
-  Target own{};  ///< that `calibrated` is for
   Calibrated calibrated;
 };
 
@@ -504,7 +503,7 @@ FastestTargets fastest_targets(const Module& model, std::span<const Sample> samp
     if (targets.empty()) targets.push_back(own);
     return targets;
   });
-  return {.targets = std::move(fastest), .own = own, .calibrated = std::move(calibrated)};
+  return {.targets = std::move(fastest), .calibrated = std::move(calibrated)};
 }
 
 /// The best of the models for the targets that are likely to be fastest.
@@ -515,10 +514,11 @@ Quantized for_best_target(const Module& model, std::span<const Sample> samples,
         ErrorCode::BadConfig, "a target is chosen by what recipe best finds on samples",
         "give samples, and leave the mapping, the table and the recipe as they are, or name the target");
   FastestTargets fastest = fastest_targets(model, samples, options);
+  const Target own = detail::target_of(detail::stage_of(fastest.calibrated.prepared));
   std::optional<Quantized> best;
   for (const Target& target : fastest.targets) {
     std::optional<Calibrated> first;
-    if (target == fastest.own) first = std::move(fastest.calibrated);
+    if (target == own) first = std::move(fastest.calibrated);
     Quantized found = quantized(model, samples, for_target(options, target), std::move(first));
     if (!best || worth(found, options) > worth(*best, options)) best = std::move(found);
   }

@@ -1,5 +1,3 @@
-#include "passes/weights/pair_sums.h"
-
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
@@ -10,6 +8,7 @@
 #include <random>
 
 #include "backends/kernels/engine.h"
+#include "backends/kernels/kernel_limits.h"
 
 namespace tsq {
 namespace pair_sums_test {

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "observers/observer_module.h"
-#include "passes/weights/pair_sums.h"
 #include "pipeline/stage.h"
 #include "support/machine_profiles.h"
 #include "support/small_models.h"
@@ -308,9 +307,19 @@ TEST(BoundPairSums, WithoutVnniNoTwoNeighboursOverflow) {
     for (const ir::ModuleCall& call : detail::stage_of(reference).model.calls) {
       const ir::Weighted* weighted = ir::weighted_of(call);
       if (weighted == nullptr || !weighted->weight_qparams) continue;
-      const at::Tensor sums =
-          passes::largest_pair_sums(*weighted, /*is_transposed=*/false, kernels::PairSums::Neighbours);
-      largest = std::max(largest, sums.max().item<double>());
+      const at::Tensor codes =
+          at::quantize_per_channel(weighted->weight.detach(), weighted->weight_qparams->scale,
+                                   weighted->weight_qparams->zero_point, 0, c10::ScalarType::QInt8)
+              .int_repr()
+              .to(at::kInt)
+              .flatten(2)
+              .transpose(1, 2)
+              .flatten(1);  // of a tap, channel after channel
+      // Products of weights of different signs take from each other.
+      for (const at::Tensor& of_one_sign : {codes.clamp_min(0), (-codes).clamp_min(0)}) {
+        const at::Tensor even = at::constant_pad_nd(of_one_sign, {0, of_one_sign.size(1) % 2});
+        largest = std::max(largest, even.unflatten(1, {-1, 2}).sum(2).max().item<double>());
+      }
     }
     EXPECT_EQ(largest > 128, cpu == TargetCpu::Vnni);
   }
