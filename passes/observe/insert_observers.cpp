@@ -30,9 +30,9 @@ bool has_quantizable_weight(std::span<const Symbol> targets) {
 }
 
 /// Whether a value is a parameter of the module that freezing has left an operator of. FX sees the module
-/// alone.
+/// alone. What a module is called with is none of its own.
 bool is_own_parameter(const Model& model, const Node* node, const Value* value) {
-  if (value->node()->kind() != c10::prim::GetAttr) return false;
+  if (value->node()->kind() != c10::prim::GetAttr || ir::is_module_call(node)) return false;
   const auto targets = ir::targets(model, node);
   return !targets.empty() &&
          std::ranges::all_of(targets, [](const Symbol& target) { return target.kind == SymbolKind::Module; });

@@ -80,6 +80,23 @@ TEST(Observe, TwoConvsOnOneInputShareItsObserver) {  // D-22
   EXPECT_EQ(observers_of(observed(two_convolutions("self.a.forward(x), self.b.forward(x)"))).size(), 3U);
 }
 
+TEST(Observe, AParameterThatALayerReadsIsObserved) {
+  const auto with_parameter = [](const std::string& result) {
+    Module model = testing::user_module("ReadsParameter");
+    model.register_module("conv", testing::conv2d(3, 3, 1));
+    model.register_parameter("images", torch::ones({1, 3, 4, 4}), false);
+    model.define("def forward(self, x):\n  return " + result + "\n");
+    return model;
+  };
+  EXPECT_EQ(observers_of(observed(with_parameter("x + self.conv.forward(self.images)"))).size(), 4U);
+  passes::PassContext context{.table = backend_config("onednn"),
+                              .mapping = default_qconfig_mapping("onednn")};
+  context.options.recipe = Recipe::Fx;
+  ir::Model fused = matched(with_parameter("self.conv.forward(x) + self.images"), context);
+  passes::observe(fused, context);
+  EXPECT_EQ(observers_of(fused).size(), 3U);
+}
+
 TEST(Observe, WhatMasksAreMadeOfIsNotObserved) {  // D-04
   const ir::Model model =
       observed(two_convolutions("self.a.forward(x).masked_fill(self.b.forward(x) > 0, 0.0)"));
