@@ -42,7 +42,7 @@ bool take_input_products(Model& model, const PassContext& /*context*/) {
   const bool changed = change_nodes(
       model, [&](const Node* node) { return is_product_observer(model, node); }, take);
   inputs.to_each_call([](ir::Weighted& call, const Module& observer) {
-    call.seen.input_products = observer.attr("products").toTensor() / observer.attr("values").toInt();
+    call.seen.input_products = observer.attr("products").toTensor();
   });
   give_to_unseen_calls(model, &ir::LayerStatistics::input_products,
                        [](const at::Tensor& products) { return products.defined(); });

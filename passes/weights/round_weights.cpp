@@ -74,14 +74,46 @@ at::Tensor best_codes(const RoundedLayer& layer) {
   return codes;
 }
 
-/// Of what the rows meet, damped, in units of about its mean variance: in single precision, small inputs are
-/// no smaller than others. `products` is [groups, columns + 1, columns + 1], `mean` [groups, columns].
-at::Tensor damped_covariance(const at::Tensor& products, const at::Tensor& mean) {
-  const int64_t columns = mean.size(1);
-  const at::Tensor squares = products.slice(1, 0, columns).slice(2, 0, columns);
-  at::Tensor covariance = squares - mean.unsqueeze(1) * mean.unsqueeze(2);
-  at::Tensor variance = covariance.diagonal(0, 1, 2);
-  variance.add_(kDamping * variance.mean(1, true) + kInputNoise * squares.diagonal(0, 1, 2).mean(1, true));
+/// Of what the rows of one layer's weight meet; of double precision.
+struct InputMoments {
+  at::Tensor squares;  ///< mean of x xᵀ: [groups, columns, columns]
+  at::Tensor mean;     ///< [groups, columns]
+  double count{};      ///< of the x that were seen
+};
+
+InputMoments moments_of(const at::Tensor& products) {
+  const int64_t columns = products.size(1) - 1;
+  const at::Tensor sums = products.to(at::kDouble);
+  const at::Tensor count = sums.select(1, columns).select(1, columns);
+  const at::Tensor means = sums / count.reshape({-1, 1, 1});
+  return {.squares = means.slice(1, 0, columns).slice(2, 0, columns),
+          .mean = means.slice(1, 0, columns).select(2, columns),
+          .count = count.min().item<double>()};
+}
+
+/// What correlations lose that `count` samples show: of few samples of many inputs, most are chance.
+/// `covariance` is [groups, columns, columns]; returns [groups, 1, 1]. Source: Chen et al., "Shrinkage
+/// Algorithms for MMSE Covariance Estimation" (2010), equation 23, of inputs of variance one.
+at::Tensor shrinkage(const at::Tensor& covariance, double count) {
+  const at::Tensor variance = covariance.diagonal(0, 1, 2);
+  const at::Tensor inverse = at::where(variance.gt(0), variance.reciprocal(), 0.0).unsqueeze(2);
+  const at::Tensor columns = inverse.gt(0).sum(1, true).clamp_min(1).to(at::kDouble);
+  const at::Tensor squares = inverse.transpose(1, 2).bmm(covariance.square()).bmm(inverse);
+  const at::Tensor share = 1.0 - columns.reciprocal() * 2.0;
+  const at::Tensor of_others = squares - columns;
+  const at::Tensor shrinkage = (share * squares + columns.square()) / ((count + share) * of_others);
+  return at::where(of_others.gt(0), shrinkage.clamp_max(1.0), 1.0);
+}
+
+/// Shrunk and damped, in units of about its mean variance: in single precision, small inputs are no smaller
+/// than others.
+at::Tensor estimated_covariance(const InputMoments& moments) {
+  at::Tensor covariance = moments.squares - moments.mean.unsqueeze(1) * moments.mean.unsqueeze(2);
+  at::Tensor variance = covariance.diagonal(0, 1, 2).clone();
+  covariance.mul_(1.0 - shrinkage(covariance, moments.count));
+  variance.add_(kDamping * variance.mean(1, true) +
+                kInputNoise * moments.squares.diagonal(0, 1, 2).mean(1, true));
+  covariance.diagonal(0, 1, 2).copy_(variance);
   return covariance / at::exp2(at::log2(variance.mean(1, true)).floor()).unsqueeze(2);
 }
 
@@ -117,9 +149,7 @@ at::Tensor without_overflow(const at::Tensor& codes, const at::Tensor& nearest, 
 
 ir::LearnedRounding learned(const ir::Weighted& weighted, const at::Tensor& nearest, const at::Tensor& scales,
                             kernels::PairSums pairs) {
-  const at::Tensor products = weighted.seen.input_products.to(at::kDouble);
-  const int64_t columns = products.size(1) - 1;
-  const at::Tensor mean = products.slice(1, 0, columns).select(2, columns);
+  const InputMoments moments = moments_of(weighted.seen.input_products);
   const auto in_single = [&](const at::Tensor& tensor) {
     return tensor.detach().reshape(sizes_in_groups(weighted)).to(at::kFloat).contiguous();
   };
@@ -128,11 +158,11 @@ ir::LearnedRounding learned(const ir::Weighted& weighted, const at::Tensor& near
       best_codes({.weight = exact,
                   .nearest = in_single(nearest),
                   .scales = scales,
-                  .covariance = damped_covariance(products, mean).to(at::kFloat).contiguous()});
+                  .covariance = estimated_covariance(moments).to(at::kFloat).contiguous()});
   const at::Tensor codes = without_overflow(best, nearest, weighted, pairs);
   return {.codes = codes.to(at::kChar),
           .scales = scales,
-          .excess = ((scales * codes - exact) * mean.unsqueeze(1)).sum(2).flatten()};
+          .excess = ((scales * codes - exact) * moments.mean.unsqueeze(1)).sum(2).flatten()};
 }
 
 /// Of what a layer's rounding is learned from. Of one calibration the products of a layer's inputs differ by

@@ -10,7 +10,7 @@ namespace tsq::ir {
 struct LayerStatistics {
   ChannelStatistics input{};    ///< of what it reads
   ChannelStatistics output{};   ///< of a convolution that float operators read
-  at::Tensor input_products{};  ///< mean of [x 1] [x 1]ᵀ over what a row of the weight meets: [groups,
+  at::Tensor input_products{};  ///< sum of [x 1] [x 1]ᵀ over what a row of the weight meets: [groups,
                                 ///< columns + 1, columns + 1]; undefined: not observed
 };
 

@@ -27,7 +27,8 @@ const PrepareOptions kLearned{.machine = testing::slow_in_float()};
 struct Network {
   std::string name;
   Module model;
-  std::vector<Sample> samples;
+  std::vector<Sample> samples;   ///< for calibration
+  std::vector<Sample> others{};  ///< to measure with; those for calibration where there are none
 };
 
 Module of_one_layer(const Module& layer) {
@@ -55,10 +56,10 @@ std::vector<Network> networks() {
   depthwise.setattr("groups", int64_t{6});
   Module grouped = testing::conv2d(2, 6, 3, /*bias=*/false);
   grouped.setattr("groups", int64_t{3});
-  return {{"linear", of_one_layer(testing::linear(24, 10)), alike({16, 24})},
-          {"convolution", of_one_layer(padded), alike({2, 3, 9, 9})},
-          {"depthwise", of_one_layer(depthwise), alike({2, 6, 9, 9})},
-          {"grouped", of_one_layer(grouped), alike({2, 6, 9, 9})}};
+  return {{"linear", of_one_layer(testing::linear(24, 10)), alike({16, 24}), alike({16, 24})},
+          {"convolution", of_one_layer(padded), alike({2, 3, 9, 9}), alike({2, 3, 9, 9})},
+          {"depthwise", of_one_layer(depthwise), alike({2, 6, 9, 9}), alike({2, 6, 9, 9})},
+          {"grouped", of_one_layer(grouped), alike({2, 6, 9, 9}), alike({2, 6, 9, 9})}};
 }
 
 Prepared prepared(const Network& network, const PrepareOptions& options) {
@@ -81,12 +82,12 @@ at::Tensor rounded(const ir::Weighted& weighted) {
       .dequantize();
 }
 
-/// The squared error of the layer's output over the samples, with exact inputs.
+/// The squared error of the layer's output, with exact inputs.
 double output_error(const Network& network, const ir::Weighted& weighted) {
   const c10::NoGradGuard no_grad;
   Module exact = network.model;
   double sum = 0;
-  for (const Sample& sample : network.samples) {
+  for (const Sample& sample : network.others.empty() ? network.samples : network.others) {
     const at::Tensor x = sample.front().toTensor();
     const at::Tensor got = weighted.stride.empty()
                                ? at::linear(x, rounded(weighted), weighted.bias)
@@ -103,6 +104,22 @@ TEST(RoundWeights, TheErrorOfALayersOutputIsLessThanWithTheNearestCodes) {
     const double learned = output_error(network, layer(network, kLearned));
     EXPECT_LE(learned, nearest) << network.name;
     EXPECT_LT(learned, 0.8 * nearest) << network.name << ": the inputs are correlated";
+  }
+}
+
+TEST(RoundWeights, FewSamplesOfManyInputsDoNoHarmToOthers) {
+  torch::manual_seed(33);
+  for (const bool is_correlated : {false, true}) {
+    const auto rows = [&](int64_t count) {
+      const at::Tensor x = torch::randn({count, 256});
+      return is_correlated ? at::cumsum(x, 1) : x;
+    };
+    Network network{"linear", of_one_layer(testing::linear(256, 120)), {{rows(32)}}};
+    const ir::Weighted learned = layer(network, kLearned);
+    const ir::Weighted nearest = layer(network, kNearest);
+    network.others = {{rows(4096)}};
+    EXPECT_LT(output_error(network, learned), (is_correlated ? 0.5 : 1.05) * output_error(network, nearest))
+        << "correlated: " << is_correlated;
   }
 }
 
