@@ -20,8 +20,8 @@ struct WeightedShape {
 /// the fourth, and so on.
 enum class PairSums { None, Neighbours, Any };
 
-/// fbgemm's depthwise kernels add pairs on every CPU, the others only without VNNI, those of programs as
-/// well; qnnpack's never do.
+/// fbgemm's depthwise kernels add pairs on every CPU, the others only without VNNI; qnnpack's never do, nor
+/// do those of programs for depthwise layers.
 PairSums pair_sums(const Target& target, const WeightedShape& shape);
 
 /// Whether kernels make whole numbers of 32 bits of their biases, in steps of the product of the scales:

@@ -4,16 +4,21 @@
 
 #include <algorithm>
 
+#include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
 #include "backends/kernels/weight_codes.h"
 
 namespace tsq::programs {
 namespace {
 
-/// Whether no two products of one output channel leave 16 bits, whichever two are added.
-bool is_bounded(const at::Tensor& codes) {
-  if (codes.numel() == 0) return true;
-  const at::Tensor sums = kernels::largest_pair_sums(codes.flatten(1).unsqueeze(2), kernels::PairSums::Any);
+/// Whether no sum of two products leaves 16 bits, on whatever processor the program runs.
+bool is_bounded(const at::Tensor& codes, const kernels::WeightedShape& shape) {
+  const kernels::Target target{.cpu = TargetCpu::WithoutVnni, .runtime = LoweringTarget::Fused};
+  const kernels::PairSums pairs = kernels::pair_sums(target, shape);
+  if (pairs == kernels::PairSums::None || codes.numel() == 0) return true;
+  const at::Tensor by_output = shape.transposed ? codes.transpose(0, 1) : codes;
+  const at::Tensor sums =
+      kernels::largest_pair_sums(by_output.reshape({by_output.size(0), by_output.size(1), -1}), pairs);
   return sums.max().item<double>() <= static_cast<double>(kernels::kLargestPairSum);
 }
 
@@ -33,7 +38,7 @@ void fill_codes(WeightForms& forms, const ir::Weighted& weighted) {
   if (forms.codes.defined()) return;
   forms.codes = kernels::quantized_weight(weighted).int_repr();
   forms.scales = forms.scale.to(at::kFloat).reshape({-1}).clone();
-  forms.is_bounded = is_bounded(forms.transposed ? forms.codes.transpose(0, 1) : forms.codes);
+  forms.is_bounded = is_bounded(forms.codes, kernels::weighted_shape(weighted, forms.transposed));
 }
 
 }  // namespace tsq::programs
