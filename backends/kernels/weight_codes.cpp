@@ -9,6 +9,15 @@
 namespace tsq::kernels {
 namespace {
 
+/// The codes as [outputs, inputs of a group, taps].
+at::Tensor codes_by_output(const at::Tensor& codes, int64_t groups, bool is_transposed) {
+  if (!is_transposed) return codes.dim() > 2 ? codes.flatten(2) : codes.flatten(1).unsqueeze(2);
+  return codes
+      .reshape({groups, codes.size(0) / groups, codes.size(1), -1})  // [inputs, outputs / groups, …]
+      .transpose(1, 2)
+      .flatten(0, 1);
+}
+
 at::Tensor sums_of_neighbours(const at::Tensor& rows) {
   const at::Tensor even = at::constant_pad_nd(rows, {0, rows.size(-1) % 2});
   return even.unflatten(-1, {-1, 2}).sum(-1).flatten(1).amax(1);
@@ -34,8 +43,8 @@ bool has_symmetric_codes(const ir::Weighted& weighted, int64_t output_axis) {
   return !is_per_channel(qparams->qscheme) || qparams->axis == output_axis;
 }
 
-at::Tensor largest_pair_sums(const at::Tensor& codes, PairSums pairs) {
-  const at::Tensor exact = codes.to(at::kDouble);
+at::Tensor largest_pair_sums(const at::Tensor& codes, int64_t groups, bool is_transposed, PairSums pairs) {
+  const at::Tensor exact = codes_by_output(codes, groups, is_transposed).to(at::kDouble);
   const auto largest = [&](const at::Tensor& of_one_sign) {
     return pairs == PairSums::Neighbours ? largest_sums_of_neighbours(of_one_sign)
                                          : largest_sums_of_any(of_one_sign);

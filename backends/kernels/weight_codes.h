@@ -16,7 +16,9 @@ constexpr int64_t kLargestPairSum = 128;
 [[nodiscard]] bool has_symmetric_codes(const ir::Weighted& weighted, int64_t output_axis);
 
 /// Of each output the largest sum of two codes of one sign that a kernel may add: of neighbours, or of any
-/// two. `codes` is [outputs, inputs of a group, taps]; returns [outputs], doubles.
-[[nodiscard]] at::Tensor largest_pair_sums(const at::Tensor& codes, PairSums pairs);
+/// two. `codes` has the shape of a weight; of a transposed convolution the inputs of each of `groups` meet.
+/// Returns [outputs], doubles.
+[[nodiscard]] at::Tensor largest_pair_sums(const at::Tensor& codes, int64_t groups, bool is_transposed,
+                                           PairSums pairs);
 
 }  // namespace tsq::kernels

@@ -16,9 +16,8 @@ bool is_bounded(const at::Tensor& codes, const kernels::WeightedShape& shape) {
   const kernels::Target target{.cpu = TargetCpu::WithoutVnni, .runtime = LoweringTarget::Fused};
   const kernels::PairSums pairs = kernels::pair_sums(target, shape);
   if (pairs == kernels::PairSums::None || codes.numel() == 0) return true;
-  const at::Tensor by_output = shape.transposed ? codes.transpose(0, 1) : codes;
-  const at::Tensor sums =
-      kernels::largest_pair_sums(by_output.reshape({by_output.size(0), by_output.size(1), -1}), pairs);
+  // Of a transposed convolution the inputs of all groups are taken together.
+  const at::Tensor sums = kernels::largest_pair_sums(codes, /*groups=*/1, shape.transposed, pairs);
   return sums.max().item<double>() <= static_cast<double>(kernels::kLargestPairSum);
 }
 

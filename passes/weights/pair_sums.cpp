@@ -20,15 +20,6 @@ namespace {
 
 constexpr int kAttempts = 8;
 
-/// The codes as [outputs, inputs of a group, taps].
-at::Tensor codes_by_output(const at::Tensor& codes, int64_t groups, bool is_transposed) {
-  if (!is_transposed) return codes.dim() > 2 ? codes.flatten(2) : codes.flatten(1).unsqueeze(2);
-  return codes
-      .reshape({groups, codes.size(0) / groups, codes.size(1), -1})  // [inputs, outputs / groups, …]
-      .transpose(1, 2)
-      .flatten(0, 1);
-}
-
 /// The largest of the outputs that have a scale in common: all, or, of a transposed convolution, one of each
 /// group.
 at::Tensor largest_of_scales(const at::Tensor& of_outputs, int64_t scales) {
@@ -37,13 +28,9 @@ at::Tensor largest_of_scales(const at::Tensor& of_outputs, int64_t scales) {
 
 }  // namespace
 
-at::Tensor largest_pair_sums(const at::Tensor& codes, const ir::Weighted& weighted, bool is_transposed,
-                             kernels::PairSums pairs) {
-  return kernels::largest_pair_sums(codes_by_output(codes, weighted.groups, is_transposed), pairs);
-}
-
 at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs) {
-  return largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), weighted, is_transposed, pairs);
+  return kernels::largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), weighted.groups,
+                                    is_transposed, pairs);
 }
 
 void tell_of_larger_scales(ir::Model& model, const ir::Node* layer, int64_t grown, int64_t all) {

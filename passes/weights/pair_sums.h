@@ -13,10 +13,6 @@ namespace tsq::passes {
 /// Of each output channel of a rounded weight, as kernels::largest_pair_sums of its codes.
 at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool is_transposed, kernels::PairSums pairs);
 
-/// The same of codes in the shape of the weight.
-at::Tensor largest_pair_sums(const at::Tensor& codes, const ir::Weighted& weighted, bool is_transposed,
-                             kernels::PairSums pairs);
-
 /// How many scales of a weight grew, for a note in the decision about the layer.
 void tell_of_larger_scales(ir::Model& model, const ir::Node* layer, int64_t grown, int64_t all);
 

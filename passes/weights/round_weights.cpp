@@ -141,8 +141,8 @@ constexpr int64_t kRoom = 2;
 at::Tensor without_overflow(const at::Tensor& codes, const at::Tensor& nearest, const ir::Weighted& weighted,
                             kernels::PairSums pairs) {
   if (pairs == kernels::PairSums::None) return codes;
-  const at::Tensor sums =
-      largest_pair_sums(codes.reshape(nearest.sizes()), weighted, /*is_transposed=*/false, pairs);
+  const at::Tensor sums = kernels::largest_pair_sums(codes.reshape(nearest.sizes()), weighted.groups,
+                                                     /*is_transposed=*/false, pairs);
   const at::Tensor overflows = sums.gt(kernels::kLargestPairSum).reshape({weighted.groups, -1, 1});
   return at::where(overflows, nearest.reshape(codes.sizes()).to(codes.scalar_type()), codes);
 }

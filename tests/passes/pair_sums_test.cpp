@@ -9,6 +9,7 @@
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/kernel_limits.h"
+#include "support/one_of_neighbours.h"
 
 namespace tsq {
 namespace pair_sums_test {
@@ -16,21 +17,6 @@ namespace pair_sums_test {
 c10::IValue call(const char* name, torch::jit::Stack stack, const char* overload = "") {
   c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).callBoxed(&stack);
   return stack.back();
-}
-
-/// One of each two neighbours is the largest code, the other none: [outputs, channels, taps].
-at::Tensor one_of_neighbours(int64_t outputs, int64_t channels, int64_t taps) {
-  const auto one_of_two = [](const at::Tensor& like) {  // along the last dimension
-    const int64_t count = like.size(-1);
-    std::vector<int64_t> sizes = like.sizes().vec();
-    sizes.back() = (count + 1) / 2;
-    const at::Tensor first = at::rand(sizes).lt(0.5);
-    return at::stack({first, first.logical_not()}, -1).flatten(-2).slice(-1, 0, count);
-  };
-  const at::Tensor across_taps = one_of_two(at::empty({outputs, taps * channels}));
-  const at::Tensor in_taps = one_of_two(at::empty({outputs, taps, channels})).flatten(1);
-  const at::Tensor both = across_taps.logical_and(in_taps).to(at::kFloat) * 127;
-  return both.reshape({outputs, taps, channels}).transpose(1, 2).contiguous();
 }
 
 at::Tensor codes(const at::Tensor& weight) {

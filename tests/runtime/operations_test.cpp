@@ -85,67 +85,6 @@ TEST(Operations, ConvolvesTransposed) {
   });
 }
 
-/// Of every two that stand one after the other, taps first or in each tap alone, one code is the largest and
-/// one is none: [outputs, channels, taps].
-Tensor one_of_neighbours(Random& random, std::int64_t outputs, std::int64_t channels, std::int64_t taps) {
-  const auto each = [](std::int64_t count) { return std::vector<double>(static_cast<std::size_t>(count)); };
-  Tensor result{Dtype::S8, {outputs, channels, taps}, each(outputs * channels * taps)};
-  for (std::int64_t output = 0; output < outputs; ++output) {
-    std::vector<double> across = each(channels * taps);
-    for (std::size_t i = 0; i < across.size(); ++i)
-      across[i] = i % 2 == 1 && across[i - 1] != 0 ? 0 : 127 * random.integer(0, 1);
-    for (std::int64_t tap = 0; tap < taps; ++tap) {
-      bool last_is_taken = false;
-      for (std::int64_t channel = 0; channel < channels; ++channel) {
-        const bool is_second = channel % 2 == 1;
-        const double code = is_second && last_is_taken ? 0 : across[tap * channels + channel];
-        last_is_taken = code != 0;
-        result.numbers[(output * channels + channel) * taps + tap] = code;
-      }
-    }
-  }
-  return result;
-}
-
-/// Without VNNI oneDNN adds two products in 16 bits: no two but neighbours (kernels::PairSums).
-TEST(Operations, ConvolvesExactlyWhatAddsUpInNeighboursAlone) {
-  for_random_cases(
-      [](Random& random) {
-        const auto dimensions = static_cast<std::size_t>(random.integer(1, 3));
-        const auto groups = random.any_of<std::int64_t>({1, 1, 2, 8});
-        const auto channels = random.any_of<std::int64_t>({1, 2, 3, 5, 8, 16, 33});
-        const auto outputs = groups * random.any_of<std::int64_t>({1, 3, 8, 16, 33});
-        const auto side = random.integer(1, dimensions == 3 ? 3 : 5);
-        const Value input{
-            .dtype = Dtype::U8, .scale = 1, .zero_point = random.any_of<std::int32_t>({0, 110})};
-        Writer writer;
-        Operation operation{
-            .kind = Kind::Convolution, .inputs = {writer.input(input)}, .groups = groups, .bounded = true};
-        Shape sizes{random.integer(1, 2), groups * channels};
-        std::int64_t taps = 1;
-        Shape window;
-        for (std::size_t d = 0; d < dimensions; ++d) {
-          window.push_back(side);
-          taps *= side;
-          operation.stride.push_back(random.integer(1, 2));
-          operation.dilation.push_back(1);
-          operation.padding_begin.push_back(side / 2);
-          operation.padding_end.push_back(side / 2);
-          sizes.push_back(random.any_of<std::int64_t>({5, 9, 14}));
-        }
-        Tensor weight = one_of_neighbours(random, outputs, channels, taps);
-        weight.sizes = {outputs, channels};
-        weight.sizes.insert(weight.sizes.end(), window.begin(), window.end());
-        operation.weight = writer.constant(weight);
-        operation.weight_scales = writer.constant({Dtype::F32, {1}, {1}});
-        writer.returns({writer.add(operation, float_value())});
-        const auto count = static_cast<std::size_t>(elements_of(sizes));
-        expect_right(writer, {{Dtype::U8, sizes, std::vector<double>(count, 255)}});
-        EXPECT_EQ(LoadedProgram(writer.model).float_operations(), 0);
-      },
-      80);
-}
-
 TEST(Operations, ConvolvesDepthwise) {
   for_random_cases(
       [](Random& random) {
